@@ -8,13 +8,13 @@ const DAY: i128 = 24 * HOUR;
 /// The days, weeks, months or years of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Calendar {
-    /// What a window lasts.
+    /// The length of a window.
     pub unit: CalendarUnit,
-    /// Whether the zone is Berlin's; else it is UTC.
+    /// Whether the zone is Berlin's; otherwise it is UTC.
     pub is_berlin: bool,
 }
 
-/// All units, with how many microseconds a window of each about lasts, and lasts at least.
+/// All units, with the microseconds that a window of each lasts about, and at least.
 const UNITS: [(CalendarUnit, i128, i128); 4] = [
     (CalendarUnit::Day, DAY, 23 * HOUR),
     (CalendarUnit::Week, 7 * DAY, 167 * HOUR),
@@ -29,7 +29,8 @@ impl Calendar {
         Calendar { unit, is_berlin: number / 4 % 2 == 1 }
     }
 
-    /// Returns the calendar that has this `span_us` in a [`Config`](crate::config::Config), or one of all where none has.
+    /// Returns the calendar with this `span_us` in a [`Config`](crate::config::Config); an arbitrary one if none has
+    /// it.
     pub fn of_span(span_us: u64) -> Self {
         let mut all = (0..8).map(Calendar::numbered);
         all.find(|it| it.span_us() == span_us).unwrap_or_else(|| Calendar::numbered(span_us))
@@ -40,7 +41,7 @@ impl Calendar {
         Calendar { unit: window.unit(), is_berlin: window.zone() != Zone::UTC }
     }
 
-    /// Returns how long a window about lasts; a microsecond more in Berlin, so that it tells them apart.
+    /// Returns about how long a window lasts; a microsecond more in Berlin, which distinguishes the two.
     pub fn span_us(self) -> u64 {
         let (_, about, _) = UNITS[self.unit as usize];
         about as u64 + u64::from(self.is_berlin)
@@ -92,7 +93,7 @@ impl Calendar {
         [self.window(begin - 1).0, begin, end, self.window(end).1]
     }
 
-    /// Clocks change at one in the morning of UTC, never at midnight.
+    /// Returns the midnight of a day. Clocks change at one in the morning of UTC, never at midnight.
     fn midnight(self, day: i128) -> i128 {
         let before = day * DAY - 3 * HOUR;
         day * DAY - self.offset(before)
@@ -121,10 +122,11 @@ pub fn bounded(limit: Limit, now_us: u64) -> Limit {
     })
 }
 
-/// Returns the limit with boundaries as of windows that last two milliseconds each: a machine knows no better.
+/// Returns the limit with boundaries as of windows that last two milliseconds each, which a machine cannot tell from
+/// true ones.
 ///
-/// At some times those windows begin half a millisecond later, as by other data of a zone, and at some no boundaries
-/// are around the time, as by a clock that is off.
+/// At some times those windows begin half a millisecond later, as by other zone data, and at some no boundaries are
+/// around the time, as by a wrong clock.
 pub fn short(window: CalendarWindow, now: Timestamp) -> CalendarWindow {
     let now = now.as_micros();
     let shift = if now.is_multiple_of(11) { 500 } else { 0 };

@@ -1,5 +1,4 @@
-//! Limits as the suite writes them down: plain integers, told apart from the machines' own types so
-//! that the references need nothing of theirs.
+//! Limits as plain integers, apart from the machines' own types so that the references need nothing of theirs.
 
 use std::time::Duration;
 
@@ -10,10 +9,10 @@ use lockage_core::{
 
 use crate::calendar::Calendar;
 
-/// The limiters.
+/// A kind of limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Opened by the first admitted request.
+    /// A window that the first admitted request opens.
     FixedWindow,
     /// One entry per admitted request.
     SlidingLog,
@@ -30,7 +29,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Kind; 7] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
@@ -41,7 +40,7 @@ impl Kind {
         Kind::CalendarWindow,
     ];
 
-    /// A name for messages and file names, such as `sliding_log`.
+    /// Returns a name for messages and file names, such as `sliding_log`.
     pub fn name(self) -> &'static str {
         match self {
             Kind::FixedWindow => "fixed_window",
@@ -55,17 +54,17 @@ impl Kind {
     }
 }
 
-/// What a key is under: one limiter, or several in one.
+/// The limits of a key: one limiter, or several in one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One of this kind.
+    /// One limit of this kind.
     One(Kind),
     /// Two to four of any kind.
     Several,
 }
 
 impl Shape {
-    /// Each kind by itself, and several of them in one.
+    /// Each kind alone, and a composite.
     pub const ALL: [Shape; 8] = [
         Shape::One(Kind::FixedWindow),
         Shape::One(Kind::SlidingLog),
@@ -77,7 +76,7 @@ impl Shape {
         Shape::Several,
     ];
 
-    /// A name for messages and file names, such as `sliding_log`.
+    /// Returns a name for messages and file names, such as `sliding_log`.
     pub fn name(self) -> &'static str {
         match self {
             Shape::One(kind) => kind.name(),
@@ -92,7 +91,7 @@ impl From<Kind> for Shape {
     }
 }
 
-/// What a key is under: a request is admitted where each of these admits it.
+/// The limits of a key: a request is admitted if each of these admits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// One to four limits.
@@ -100,16 +99,16 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The most that can be admitted at once.
+    /// Returns the most that can be admitted at once.
     pub fn capacity(&self) -> u64 {
         let least = self.parts.iter().map(Config::capacity).min();
         least.expect("there is at least one limit")
     }
 
-    /// The limit, where there is one alone.
+    /// Returns the only limit.
     ///
     /// # Panics
-    /// Where there are several.
+    /// If there are several.
     pub fn only(&self) -> &Config {
         match &self.parts[..] {
             [config] => config,
@@ -117,17 +116,17 @@ impl Limits {
         }
     }
 
-    /// Whether any of them keeps a log.
+    /// Returns whether any limit keeps a log.
     pub fn has_log(&self) -> bool {
         self.parts.iter().any(|part| part.kind == Kind::SlidingLog)
     }
 
-    /// Whether any of them is a calendar's.
+    /// Returns whether any limit is a calendar's.
     pub fn has_calendar(&self) -> bool {
         self.parts.iter().any(|part| part.kind == Kind::CalendarWindow)
     }
 
-    /// Returns whether any of them is a calendar's in another zone than UTC.
+    /// Returns whether any limit is a calendar's in another zone than UTC.
     pub fn has_zone(&self) -> bool {
         let in_berlin = |part: &&Config| Calendar::of_span(part.span_us).is_berlin;
         self.parts
@@ -136,10 +135,10 @@ impl Limits {
             .any(|part| in_berlin(&part))
     }
 
-    /// The machine's own type.
+    /// Returns the machine's own type.
     ///
     /// # Panics
-    /// Where the machine refuses a configuration that the documented bounds allow.
+    /// If the machine refuses a configuration that the documented bounds allow.
     pub fn limit(&self) -> Limit {
         let parts: Vec<Limit> = self.parts.iter().map(Config::limit).collect();
         Limit::all(&parts).unwrap_or_else(|error| panic!("one to four single limits: {error}"))
@@ -155,36 +154,37 @@ impl From<Config> for Limits {
 /// One limit: `amount` per `span_us`, and for the buckets a `burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Which limiter.
+    /// The kind.
     pub kind: Kind,
-    /// The limit of a window or a log, or the tokens that a bucket gains per span, or that a queue loses.
+    /// The limit of a window or a log, or the tokens that a bucket gains, or a queue loses, per span.
     pub amount: u64,
-    /// The window, the period or the interval, in microseconds; of a calendar [what says which](Calendar::of_span).
+    /// The window, the period or the interval, in microseconds; for a calendar [a number that identifies
+    /// it](Calendar::of_span).
     pub span_us: u64,
-    /// What a bucket or a queue holds; for the others the same as `amount`.
+    /// The capacity of a bucket or a queue; for others the same as `amount`.
     pub burst: u64,
 }
 
 impl Config {
-    /// A window or a log of `limit` per `window_us`.
+    /// Returns a window or a log of `limit` per `window_us`.
     pub fn window(kind: Kind, limit: u64, window_us: u64) -> Self {
         Config { kind, amount: limit, span_us: window_us, burst: limit }
     }
 
-    /// A bucket of `burst` that gains `amount` per `span_us`.
+    /// Returns a bucket of `burst` that gains `amount` per `span_us`.
     pub fn bucket(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Self {
         Config { kind, amount, span_us, burst }
     }
 
-    /// The most that can be admitted at once.
+    /// Returns the most that can be admitted at once.
     pub fn capacity(&self) -> u64 {
         self.burst
     }
 
-    /// The machine's own type.
+    /// Returns the machine's own type.
     ///
     /// # Errors
-    /// Where the machine refuses the configuration.
+    /// The machine's refusal of the configuration.
     pub fn try_limit(&self) -> Result<Limit, ConfigError> {
         let span = Duration::from_micros(self.span_us);
         Ok(match self.kind {
@@ -201,10 +201,10 @@ impl Config {
         })
     }
 
-    /// The machine's own type.
+    /// Returns the machine's own type.
     ///
     /// # Panics
-    /// Where the machine refuses a configuration that the documented bounds allow.
+    /// If the machine refuses a configuration that the documented bounds allow.
     pub fn limit(&self) -> Limit {
         self.try_limit().unwrap_or_else(|error| panic!("{self:?} is within the bounds: {error}"))
     }

@@ -1,8 +1,8 @@
 //! The envelopes E1 to E8: how much a limit may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that is admitted in any half-open span of T microseconds. It grows only at those T at
-//! which a span comes to hold one more pair of admitted requests, so it is enough to look at the spans that begin with
-//! one admitted request and end with another one, of the length `last - first + 1`.
+//! which a span can hold one more pair of admitted requests. So the spans that begin with one admitted request and end
+//! with another one, of the length `last - first + 1`, are enough.
 
 use lockage_core::Limit;
 
@@ -13,11 +13,11 @@ use crate::property::Property;
 /// A span in which more was admitted than the envelope allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Excess {
-    /// Where the span begins, in microseconds.
+    /// The beginning of the span, in microseconds.
     pub start_us: u64,
     /// Its length T in microseconds.
     pub length_us: u64,
-    /// What was admitted in it, less what was given back.
+    /// The admitted cost in it, less refunds.
     pub admitted: i128,
     /// The most that is allowed in it.
     pub most: u128,
@@ -36,7 +36,7 @@ pub fn bound(config: &Config, length_us: u64) -> u128 {
             (amount * length.div_ceil(span)).max(straddled)
         }
         Kind::SlidingLog => amount * length.div_ceil(span),
-        // The most boundaries that there are inside any such span.
+        // The most boundaries inside any such span.
         Kind::CalendarWindow if length_us < 2 => amount,
         Kind::CalendarWindow => {
             let least = u128::from(Calendar::of_span(config.span_us).least_us());
@@ -46,21 +46,21 @@ pub fn bound(config: &Config, length_us: u64) -> u128 {
     }
 }
 
-/// Returns the most that several limits together may admit: the least of their bounds.
+/// Returns the most that a composite may admit: the least of its limits' bounds.
 pub fn bound_of_all(limit: &Limit, length_us: u64) -> u128 {
     let parts = limit.parts().map(|part| bound(&Config::from(part), length_us));
     parts.min().unwrap_or(u128::MAX)
 }
 
-/// Returns what those must cost less than whose turns come within `length_us`, the last of them not counted (E6).
+/// Returns the bound of the cost of turns within `length_us`, without the last of them (E6).
 ///
-/// It is none for a limit without a queue.
+/// It is `None` for a limit without a queue.
 pub fn turns_bound(config: &Config, length_us: u64) -> Option<u128> {
     let drained = u128::from(config.amount) * u128::from(length_us);
     (config.kind == Kind::LeakyBucket).then(|| drained.div_ceil(u128::from(config.span_us)))
 }
 
-/// Returns the most that is admitted where up to `ahead` permits are taken ahead at any moment, each spent less than
+/// Returns the most that is admitted if up to `ahead` permits are taken ahead at any moment, each spent less than
 /// `lease_us` after it was charged, by the store's clock (E7).
 pub fn ahead_bound(config: &Config, length_us: u64, ahead: u64, lease_us: u64) -> u128 {
     let alone = bound(config, length_us);
@@ -68,33 +68,33 @@ pub fn ahead_bound(config: &Config, length_us: u64, ahead: u64, lease_us: u64) -
     (alone + u128::from(ahead)).min(shifted.max(alone))
 }
 
-/// Returns which of the envelopes is that of the limit.
+/// Returns the property of the limit's envelope.
 pub fn property(config: &Config) -> Property {
     match config.kind {
         Kind::FixedWindow => Property::E1,
         Kind::SlidingLog => Property::E2,
         Kind::SlidingWindow => Property::E3,
-        // A leaky bucket's queue is filled as a token bucket is emptied.
+        // A leaky bucket's queue fills as a token bucket empties.
         Kind::TokenBucket | Kind::LeakyBucket => Property::E4,
         Kind::IntervalBucket => Property::E5,
         Kind::CalendarWindow => Property::E8,
     }
 }
 
-/// An envelope that is a straight line: a span of T microseconds may have `(base + amount * (T - 1)) / per`, rounded
+/// An envelope that is a straight line: a span of T microseconds may hold `(base + amount * (T - 1)) / per`, rounded
 /// down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// What may be admitted at once, times `per`.
+    /// The cost that may be admitted at once, times `per`.
     pub base: u128,
-    /// What more may be admitted in `per` microseconds.
+    /// The additional cost in `per` microseconds.
     pub amount: u64,
     /// The span of `amount`, in microseconds.
     pub per: u64,
 }
 
 impl Line {
-    /// Returns the line of a limit; none where its envelope has steps.
+    /// Returns the line of a limit; `None` if its envelope has steps.
     pub fn of(config: &Config) -> Option<Line> {
         let (amount, per) = (config.amount, config.span_us);
         let at_once = u128::from(config.burst) * u128::from(per);
@@ -113,10 +113,10 @@ impl Line {
     }
 }
 
-/// Looks at all spans that end with the first of `latest_first` (time in microseconds, cost; below zero what was given
-/// back), and returns the first of them with more in it than `most` of its length.
+/// Returns the first excess, among all spans that end with the first of `latest_first` (time in microseconds, cost;
+/// negative for refunds), over `most` of its length.
 ///
-/// Callers that look at each charge when it is made look at all spans.
+/// Called at each charge, it checks all spans.
 pub fn excess(
     latest_first: impl IntoIterator<Item = (u64, i128)>,
     most: impl Fn(u64) -> u128,
@@ -131,11 +131,11 @@ pub fn excess(
     })
 }
 
-/// Looks at all spans of `admitted` (time in microseconds, cost; below zero what was given back), in the order in which
-/// that was done, on the running maximum of the times (D10), with `extra` on top of every bound.
+/// Checks all spans of `admitted` (time in microseconds, cost; negative for refunds), in the order of the calls, on the
+/// running maximum of the times (D10), with `extra` on top of every bound.
 ///
 /// # Errors
-/// The first span found with too much in it.
+/// The first excess.
 pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<(), Excess> {
     let mut latest_us = 0;
     let on_latest = |&(time_us, cost): &(u64, i128)| {
@@ -150,7 +150,7 @@ pub fn check(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Result<()
     each_end(&admitted, |until_now| excess(until_now.iter().rev().copied(), most))
 }
 
-/// Looks at all spans that end with the last of `admitted`, each with the boundaries that are inside it (E8).
+/// Returns the first excess in spans that end with the last of `admitted`, each with the boundaries inside it (E8).
 fn dated_excess(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Option<Excess> {
     let calendar = Calendar::of_span(config.span_us);
     let (end_us, _) = *admitted.last()?;
@@ -166,8 +166,8 @@ fn dated_excess(config: &Config, admitted: &[(u64, i128)], extra: u64) -> Option
     })
 }
 
-/// Looks at all spans that end with a turn at `turn_us`, of which `latest_first` (time in microseconds, cost) came before
-/// it, and returns the first in which those before it cost too much (E6).
+/// Returns the first excess in spans that end with a turn at `turn_us`, after the turns of `latest_first` (time in
+/// microseconds, cost) (E6).
 pub fn turns_excess(
     config: &Config,
     turn_us: u64,
@@ -183,10 +183,10 @@ pub fn turns_excess(
     })
 }
 
-/// Looks at all spans of turns (time in microseconds, cost), in their order (E6).
+/// Checks all spans of turns (time in microseconds, cost), in their order (E6).
 ///
 /// # Errors
-/// The first span found with too much in it.
+/// The first excess.
 pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> {
     each_end(turns, |until_now| match until_now {
         [before @ .., (turn_us, _)] => turns_excess(config, *turn_us, before.iter().rev().copied()),
@@ -194,13 +194,13 @@ pub fn check_turns(config: &Config, turns: &[(u64, u64)]) -> Result<(), Excess> 
     })
 }
 
-/// Looks at all spans of what was admitted (time in microseconds of the store, cost), in any order, by callers of whom
-/// some spend permits that were taken ahead (E7, see [`ahead_bound`]).
+/// Checks all spans of admitted requests (time in microseconds of the store, cost), in any order, of which some spend
+/// permits that were taken ahead (E7, see [`ahead_bound`]).
 ///
-/// The request that permits were brought along by is admitted when they are charged.
+/// The request that brought permits is admitted when they are charged.
 ///
 /// # Errors
-/// The first span found with too much in it.
+/// The first excess.
 pub fn check_prefetched(
     config: &Config,
     admitted: &[(u64, u64)],
@@ -211,7 +211,8 @@ pub fn check_prefetched(
     each_end(&in_order(admitted), |until_now| excess(until_now.iter().rev().copied(), most))
 }
 
-/// Returns by how much less than E7 allows was admitted in the span in which it was the least; none without a span.
+/// Returns the smallest difference between the bound of E7 and the admitted cost, over all spans; `None` without a
+/// span.
 pub fn prefetched_slack(
     config: &Config,
     admitted: &[(u64, u64)],
@@ -241,7 +242,7 @@ fn in_order(admitted: &[(u64, u64)]) -> Vec<(u64, i128)> {
     admitted
 }
 
-/// What is found among the first, the first two, the first three ...
+/// Returns the first finding among the first, the first two, the first three ...
 fn each_end<T>(all: &[T], mut found: impl FnMut(&[T]) -> Option<Excess>) -> Result<(), Excess> {
     (1..=all.len()).find_map(|count| found(&all[..count])).map_or(Ok(()), Err)
 }
@@ -303,8 +304,7 @@ mod tests {
     #[test]
     fn e1_the_bound_is_attained_and_not_passed() {
         let config = Config::window(Kind::FixedWindow, 5, 10);
-        // One opens the window, four come in its last instant, five open the next one: 2L - 1
-        // within two instants.
+        // One opens the window, four come in its last instant, five open the next one: 2L - 1 within two instants.
         let admitted = [(0, 1), (9, 4), (10, 5)];
         assert_eq!(check(&config, &admitted, 0), Ok(()));
         let excess = check(&config, &[(0, 1), (9, 5), (10, 5)], 0).unwrap_err();

@@ -13,7 +13,7 @@ use crate::properties::{Check, equals_the_model};
 use crate::subject::Limiter;
 use crate::{fenced, latch, lock, play, reservations, rw_lock, semaphore, stored, strategies};
 
-/// Gives a fresh key for each trace, and takes it back after it.
+/// A source of fresh keys for traces.
 pub trait Keys {
     /// A key.
     type Key: Holds;
@@ -21,14 +21,14 @@ pub trait Keys {
     /// Returns an unused key. `is_slow` says whether the slow path runs where the fast one would.
     fn key(&mut self, time: Time, is_slow: bool) -> Self::Key;
 
-    /// Takes a key back on which a trace was played.
+    /// Takes back a key after its trace.
     fn done(&mut self, key: Self::Key);
 }
 
 /// Plays so many traces of each kind, the same ones in every run.
 ///
 /// # Panics
-/// Where a key does not agree with the machine.
+/// If a key differs from the machine.
 pub fn play_every_kind(traces: u32, keys: &mut impl Keys) {
     let rng = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let runner = TestRunner::new_with_rng(Config::default(), rng);

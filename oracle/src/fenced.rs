@@ -12,29 +12,29 @@ use crate::properties::{Check, require};
 
 const START_US: u64 = 1_763_700_000_000_000;
 
-/// One call, so many microseconds after the one before (below zero before it).
+/// One call, so many microseconds after the one before (negative for before it).
 #[derive(Clone, Debug)]
 pub struct Step {
     moved_us: i64,
     call: Call,
-    /// How long it asks to be kept, in microseconds.
+    /// How long the value is to be kept, in microseconds.
     pub keep_us: u64,
 }
 
 /// A call.
 #[derive(Clone, Debug)]
 pub enum Call {
-    /// With a token, a value.
+    /// Writes a value with a token.
     Write(u64, Vec<u8>),
-    /// With a token.
+    /// Removes the value with a token.
     Remove(u64),
-    /// With a token.
+    /// Reads with a token.
     Read(u64),
-    /// With none.
+    /// Reads without a token.
     Peek,
 }
 
-/// Traces of calls.
+/// Returns traces of calls.
 pub fn trace() -> impl Strategy<Value = Vec<Step>> {
     let token = || prop_oneof![8 => 0..6_u64, 1 => Just((1 << 53) - 1)];
     let value = prop_oneof![
@@ -57,13 +57,13 @@ pub fn trace() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..25)
 }
 
-/// Runs it, and shows each call with what came of it and the time.
+/// Runs the trace, and shows each call with its outcome and the time.
 ///
 /// # Errors
-/// The first of `looks`, which ends the play.
+/// The first error of `looks`, which ends the play.
 ///
 /// # Panics
-/// Where a trace is not in range.
+/// If the trace is out of range.
 pub fn play<K: Key>(
     key: &mut K,
     trace: &[Step],
@@ -97,13 +97,13 @@ fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(us).expect("a time")
 }
 
-/// Every outcome, and what the key holds, equals the Rust machine's.
+/// Checks that every outcome and the key's contents equal the Rust machine's.
 ///
 /// # Errors
 /// The first difference.
 ///
 /// # Panics
-/// Where a trace is not in range.
+/// If the trace is out of range.
 pub fn equals_the_model(model: &mut Model, other: &mut impl Holds, trace: &[Step]) -> Check {
     let mut expected = Vec::new();
     play(model, trace, |model, _, outcome, _| {

@@ -1,34 +1,33 @@
-//! What laws are told of an operation, and what they find.
+//! Observed operations, and the verdicts of laws on them.
 
 use crate::property::{Property, Violation};
 
-/// One operation that was carried out, and what can be seen of it.
+/// One operation, and its visible effects.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<O, R> {
-    /// What was asked.
+    /// The operation itself.
     pub op: O,
     /// The store's time, in microseconds.
     pub now_us: u64,
-    /// What it came to.
+    /// Its outcome.
     pub outcome: R,
     /// Whether the key was there before.
     pub was_there: bool,
-    /// Whether it changed what is stored, as far as its laws look at that; nothing where that cannot
-    /// be seen.
+    /// Whether it changed the contents, as far as its laws regard them; `None` if that is not visible.
     pub changed: Option<bool>,
 }
 
-/// What judging an operation came to; `C` are the cases that it may be an example of.
+/// The verdict on an operation; `C` are the cases that it may be an example of.
 #[derive(Clone, Debug)]
 pub struct Verdict<C> {
-    /// What it broke; the first is the most telling.
+    /// The violations, the most telling first.
     pub broken: Vec<Violation>,
-    /// What it was, in the light of those before.
+    /// The cases, in the light of earlier operations.
     pub cases: Vec<C>,
 }
 
 impl<O, R> Seen<O, R> {
-    /// Returns the same operation in other words.
+    /// Returns the same operation in other terms.
     pub fn told<P, S>(&self, op: P, outcome: S) -> Seen<P, S> {
         let Seen { now_us, was_there, changed, .. } = *self;
         Seen { op, now_us, outcome, was_there, changed }
@@ -51,7 +50,7 @@ impl<C> Verdict<C> {
     }
 }
 
-/// L6: the grant of which its holder is sure until `ends_us` lasts until then by the store's clock.
+/// Checks L6: the grant of which its holder is sure until `ends_us` lasts until then by the store's clock.
 pub(crate) fn covers(token: u64, deadline_us: Option<u64>, ends_us: u64) -> Result<(), Violation> {
     let what = match deadline_us {
         Some(deadline_us) if ends_us <= deadline_us => return Ok(()),

@@ -1,49 +1,48 @@
-//! One key, wherever it is kept: what the machines' commands run on.
+//! One key, wherever it is kept, on which the machines' commands run.
 
 use std::collections::BTreeMap;
 
 use lockage_core::{Command, Record, Stored, Timestamp};
 
-/// Anything that runs commands on its one key.
+/// A key that runs commands.
 pub trait Key {
     /// Runs one command at `now`.
     ///
     /// # Errors
-    /// What the caller is told where the command was refused.
+    /// The text of the error.
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String>;
 
     /// Drops what is stored, as a store does with an expired key.
     fn forget(&mut self);
 }
 
-/// What is stored under a key: the value, and the last millisecond since the epoch at which it is
-/// alive.
+/// The contents of a key: the value, and the last millisecond since the epoch at which it is alive.
 pub type Held = Option<(Stored, u64)>;
 
-/// A key whose contents can be looked at.
+/// A key whose contents are visible.
 pub trait Holds: Key {
-    /// What the key holds after the latest command.
+    /// Returns the key's contents after the latest command.
     fn held(&mut self) -> Held;
 
-    /// What the key holds that the latest command had [beside](Command::beside) its own, if it had one.
+    /// Returns the contents of the key [beside](Command::beside) it that the latest command used, if any.
     fn held_beside(&mut self) -> Held {
         None
     }
 }
 
-/// Whether a record counts at a time, in microseconds. One that cannot be read does.
+/// Returns whether a record counts at a time, in microseconds. An unreadable one does.
 pub fn is_there(held: &Held, now_us: u64) -> bool {
     held.as_ref().is_some_and(|(stored, _)| {
         Record::read(stored).map_or(true, |record| now_us < record.forget_at().as_micros())
     })
 }
 
-/// The Rust machines' own storage, with what is kept beside it; it forgets nothing by itself.
+/// The Rust machines' own storage, with the keys beside it. It forgets nothing by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Slot(pub Option<Record>, pub BTreeMap<u128, Option<Record>>);
 
 impl Slot {
-    /// From when on the record may be forgotten, in microseconds; nothing where there is none.
+    /// Returns from when on the record may be forgotten, in microseconds; `None` without a record.
     pub fn forget_at_us(&self) -> Option<u64> {
         self.0.as_ref().map(|record| record.forget_at().as_micros())
     }
@@ -65,21 +64,20 @@ impl Key for Slot {
 }
 
 impl Holds for Slot {
-    /// The record, which lives until somebody drops it, with the millisecond from which on that may
-    /// be.
+    /// Returns the record, which lives until it is dropped, with the millisecond from which on that is allowed.
     fn held(&mut self) -> Held {
         let forget_ms = self.forget_at_us()?.div_ceil(1000);
         self.0.as_ref().map(|record| (record.stored(), forget_ms))
     }
 }
 
-/// The largest time that traces have, in microseconds: the largest that the machines take.
+/// The largest time of traces, in microseconds, which is the largest that the machines take.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
 
 /// Returns a time that the machines take.
 ///
 /// # Panics
-/// Where it is beyond their range.
+/// If it is beyond their range.
 pub fn time(now_us: u64) -> Timestamp {
     Timestamp::from_micros(now_us).expect("the suite stays within the range of time")
 }

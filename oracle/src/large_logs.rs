@@ -1,4 +1,4 @@
-//! Logs of thousands of entries, which stand in chunks: one machine in three places.
+//! Logs of thousands of entries, in chunks: one machine in three places.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ pub const LIMITS: [&str; 3] = [
     "fixed-window 9000/5ms + sliding-log 5000/15ms",
 ];
 
-/// How many commands there are between two looks at all that is stored.
+/// How many commands come between two comparisons of all that is stored.
 const LOOKS_EACH: usize = 97;
 
 const HOLD: Duration = Duration::from_millis(9);
 
-/// The same commands, which follow from the seed, on two keys. With `reserves`, most of them make reservations
-/// and settle them.
+/// Checks that two keys answer and hold the same for commands that follow from the seed. With `reserves`, most of them
+/// make reservations and settle them.
 ///
 /// # Errors
 /// The first difference.
@@ -58,7 +58,7 @@ impl Traffic {
         (self.state >> 33) % bound
     }
 
-    /// What the other key and the model answer to the next command.
+    /// Returns the answers of the other key and the model to the next command.
     fn step(
         &mut self,
         reserves: bool,

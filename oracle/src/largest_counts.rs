@@ -1,6 +1,7 @@
-//! The largest count of a key that comes under logs: one machine in three places, which decides as the ledger does.
+//! The largest count of a key whose limit changes to logs: one machine in three places, which decides as the ledger
+//! does.
 //!
-//! Sums of entries would leave the exact range beside it.
+//! Beside the largest count, sums of entries would leave the exact range.
 
 use std::fmt::Debug;
 
@@ -23,14 +24,14 @@ pub const LIMITS: [&str; 4] = [
 /// The largest count.
 const MOST: u64 = (1 << 53) - 1;
 
-/// How much of it a log takes over.
+/// The part of it that a log takes over.
 const CARRIED: u64 = 1 << 51;
 
-/// In microseconds.
+/// The window in microseconds.
 const WINDOW: u64 = 8;
 
-/// All of the largest limit is used, and the key comes under this one. What counts is given back but for a little, expires,
-/// or comes under the largest limit again.
+/// Checks a key that has used all of the largest limit and then comes under this one. Most of its count is given back,
+/// expires, or comes under the largest limit again.
 ///
 /// # Errors
 /// The first difference between the two keys, or from the ledger.
@@ -57,7 +58,7 @@ fn largest() -> Limit {
     format!("fixed-window {MOST}/1h").parse().expect("a limit")
 }
 
-/// Two keys that are used alike, and what the ledger has of them.
+/// Two keys that are used alike, and their ledger.
 struct Compared<M, K> {
     model: M,
     other: K,
@@ -67,7 +68,7 @@ struct Compared<M, K> {
 }
 
 impl<M: Holds, K: Holds> Compared<M, K> {
-    /// Returns keys that came under this limit once all of the largest one was used.
+    /// Returns keys under this limit that have used all of the largest one.
     fn under((model, other): (M, K), limit: Limit) -> Result<Self, Failure> {
         let (largest, now_us) = (largest(), 1_763_700_000_000_000);
         let ledger = Ledger::new(&largest);
@@ -103,7 +104,7 @@ impl<M: Holds, K: Holds> Compared<M, K> {
         self.judge(&after)
     }
 
-    /// The ledger under the limit that counts.
+    /// Returns the ledger under the limit that counts.
     fn ledger(&mut self) -> &mut Ledger {
         if !self.ledger.is_of(&self.limit) {
             self.ledger = self.ledger.converted(&self.limit, self.now_us);
@@ -111,7 +112,7 @@ impl<M: Holds, K: Holds> Compared<M, K> {
         &mut self.ledger
     }
 
-    /// What is told after an adjustment is a peek of 1.
+    /// Judges the decision after an adjustment as a peek of 1.
     fn judge(&self, after: &Decision) -> Check {
         let judged = self.ledger.judge(Asked::patient(1, self.now_us), after);
         judged.map_err(broken)

@@ -1,5 +1,4 @@
-//! The latch's part of the suite: its operations, its laws L2, L10 and L12, an independent
-//! reference, and traces.
+//! The latch's operations, its laws L2, L10 and L12, an independent reference, and traces.
 
 pub mod laws;
 #[cfg(feature = "properties")]
@@ -13,20 +12,20 @@ pub use suite::{Reference, any_trace, ask, forward};
 /// How many operations are remembered.
 const REMEMBERED: usize = 8;
 
-/// One operation on one latch; it is also what a trace asks.
+/// One operation on one latch, also in traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// The id, the count, and for how long it is kept, in microseconds.
+    /// Sets the count: the id, the count, and how long it is kept, in microseconds.
     Set(u128, u64, u64),
-    /// The id, and by how much.
+    /// Counts down: the id, and by how much.
     CountDown(u128, u64),
-    /// What is left.
+    /// Returns what is left.
     Inspect,
-    /// Forget it.
+    /// Forgets the latch.
     Reset,
 }
 
-/// What an operation comes to.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// What was left then, and whether the waiters were told.
@@ -37,7 +36,7 @@ pub enum Outcome {
     Open,
     /// What is left, and when it is open at the latest.
     Seen(u64, u64),
-    /// What was left, where there was one.
+    /// What was left, if it was set.
     Reset(Option<u64>),
     /// The id was used before.
     Reused,
@@ -69,7 +68,7 @@ fn count(op: Op) -> u64 {
     }
 }
 
-/// Whether both are one operation: how long to keep it is no part of that.
+/// Returns whether both are one operation, however long it is kept.
 fn is_same(one: Op, other: Op) -> bool {
     let same_kind = std::mem::discriminant(&one) == std::mem::discriminant(&other);
     same_kind && (id(one), count(one)) == (id(other), count(other))

@@ -1,17 +1,17 @@
-//! What judges rate limiters and locks: what is promised, said a second time and independently of the machines.
+//! References for rate limiters and locks: all promises, stated a second time and independently of the machines.
 //!
-//! - [`property`]: the names of all promises (E1, D5, L3 ...), and their words.
+//! - [`property`]: the names of all promises (E1, D5, L3 ...), and their statements.
 //! - [`envelope`]: how much a limit may admit in any span, E1 to E8.
-//! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` reckons
-//!   in big integers and fractions from the history of what was admitted.
-//! - [`lock::laws`], [`shared`] (of semaphores and read-write locks) and [`latch::laws`]: their laws, told from what was
-//!   asked and answered, for every judge of them.
+//! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` works
+//!   in big integers and fractions from the history of admitted requests.
+//! - [`lock::laws`], [`shared`] (for semaphores and read-write locks) and [`latch::laws`]: laws on operations and
+//!   outcomes, for every judge of them.
 //! - `lock`, `semaphore`, `rw_lock`, `latch` and `fenced`: references, and traces.
-//! - `properties`: D1 to D15, each a function that anything which decides can be put to; `three_way` holds a store of
-//!   your own against the machines, outcome by outcome and byte by byte. See [`place::Place`].
+//! - `properties`: D1 to D15, each a function on anything that decides. `three_way` compares a store of your own with
+//!   the machines, outcome by outcome and byte by byte. See [`place::Place`].
 //!
-//! Without the feature `properties`, which is on by default, the modules without a link are left out, and with them all
-//! dependencies but the core.
+//! Without the feature `properties`, which is on by default, only the modules with a link remain, with the core as the
+//! only dependency.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,4 +1,4 @@
-//! Places where the machines run: stores that give fresh keys, and the model that says what these must hold.
+//! Places where the machines run: stores that give fresh keys, and the model that these must equal.
 
 mod model;
 
@@ -20,12 +20,12 @@ pub trait Place {
     /// Returns unused keys that share one clock. Keys from an earlier call may be gone.
     fn keys<const N: usize>(&self, time: Time) -> [Self::Key<'_>; N];
 
-    /// Whether its keys are seen through a store's seam: see [`Model::behind_a_seam`].
+    /// Returns whether its keys are visible only through a store's seam: see [`Model::behind_a_seam`].
     fn is_behind_a_seam(&self) -> bool {
         false
     }
 
-    /// Returns the machines over an unused key that expires as one of this place, and shows as much.
+    /// Returns the model of an unused key of this place: it expires alike, and shows as much.
     fn model(&self, time: Time) -> Model {
         match self.is_behind_a_seam() {
             true => Model::behind_a_seam(),
@@ -33,13 +33,14 @@ pub trait Place {
         }
     }
 
-    /// Returns the seed that the cases of properties are drawn from, all the same each time; none of them is kept then.
-    /// Without one they are drawn by chance, and those that fail are kept and tried first.
+    /// Returns the seed of all cases of properties, none of which is kept then. Without a seed the cases are drawn by
+    /// chance, and those that fail are kept and tried first.
     fn seed(&self) -> Option<u64> {
         None
     }
 
-    /// Of how many cases of a property one runs here by default: of many where a call is a round trip.
+    /// Returns the number of cases of a property for each one that runs here by default: above 1 where a call is a
+    /// round trip.
     fn one_case_in(&self) -> u32 {
         1
     }
@@ -51,22 +52,22 @@ pub trait Place {
     }
 }
 
-/// Whose clock decides.
+/// The clock that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Time {
-    /// The store's.
+    /// The store's clock.
     Store,
-    /// The caller's, sent along; the store's is off by some of the skew that the caller allows for.
+    /// The caller's clock, whose time is sent along. The store's is off by some of the skew that the caller allows for.
     Caller {
-        /// By how much the store's clock is ahead, in microseconds.
+        /// How far the store's clock is ahead, in microseconds.
         store_ahead_us: i64,
-        /// What is added to every expiry, in milliseconds.
+        /// Milliseconds that are added to every expiry.
         skew_ms: u64,
     },
 }
 
 impl Time {
-    /// Mostly the store's; else the caller's, with the store's within so many milliseconds of it.
+    /// Returns mostly the store's clock; otherwise the caller's, with the store's within so many milliseconds of it.
     #[cfg(feature = "properties")]
     pub fn any(most_skew_ms: u64) -> impl Strategy<Value = Time> {
         let caller = (0..=most_skew_ms).prop_flat_map(|skew_ms| {
@@ -77,7 +78,7 @@ impl Time {
         prop_oneof![3 => Just(Time::Store), 1 => caller]
     }
 
-    /// What the store's clock shows when the deciding one shows `now_us`, both in microseconds.
+    /// Returns the time of the store's clock when the deciding one shows `now_us`, both in microseconds.
     pub fn store_us(self, now_us: u64) -> u64 {
         match self {
             Time::Store => now_us,

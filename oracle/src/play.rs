@@ -1,5 +1,5 @@
-//! Machines beside references of their own: traces whose operations and times refer to what the reference
-//! knows, and what is checked by playing them.
+//! Machines beside references of their own: traces whose operations and times refer to the reference's state, and the
+//! checks that play them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,38 +14,38 @@ use crate::place::Model;
 use crate::properties::{Check, require, try_out};
 use crate::property::{Property, Violation};
 
-/// A machine a second time, as plainly as it can be said.
+/// A machine a second time, as plainly as possible.
 pub trait Reference: Default {
-    /// What a trace asks, in terms of what the reference knows.
+    /// An operation in a trace, relative to the reference's state.
     type Ask: Clone + Debug;
     /// An operation.
     type Op: Debug;
-    /// What it comes to.
+    /// The outcome of an operation.
     type Outcome: Debug + PartialEq;
 
-    /// The operation that is asked for at this time, in microseconds.
+    /// Returns the operation of `ask` at this time, in microseconds.
     fn op(&self, ask: &Self::Ask, now_us: u64) -> Self::Op;
 
-    /// What it comes to here.
+    /// Runs an operation on the reference.
     fn run(&mut self, op: &Self::Op, now_us: u64) -> Self::Outcome;
 
-    /// What it comes to on a key.
+    /// Runs an operation on a key.
     fn run_on(op: &Self::Op, key: &mut impl Key, now_us: u64) -> Self::Outcome;
 
-    /// The times, in microseconds, from which on something is no longer so.
+    /// Returns the times, in microseconds, at which something ends.
     fn ends_us(&self) -> Vec<u64>;
 }
 
 /// A machine that laws judge by what callers see.
 pub trait Judged: Reference<Op: Copy> {
-    /// The laws, and what they know.
+    /// The laws, and their state.
     type Laws: Clone + Debug + Default;
 
-    /// What an operation broke.
+    /// Returns the violations of an operation.
     fn judge(laws: &mut Self::Laws, seen: &Seen<Self::Op, Self::Outcome>) -> Vec<Violation>;
 }
 
-/// Some operations on one key.
+/// Operations on one key.
 #[derive(Clone, Debug)]
 pub struct Trace<A> {
     start_us: u64,
@@ -53,7 +53,7 @@ pub struct Trace<A> {
     steps: Vec<(Move, A)>,
 }
 
-/// How the clock moves before an operation; offsets are in microseconds.
+/// A move of the clock before an operation; offsets are in microseconds.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Stay,
@@ -63,13 +63,13 @@ enum Move {
 }
 
 impl<A: Debug> Trace<A> {
-    /// The same steps, of which none moves the clock back.
+    /// Returns the same steps, without steps back of the clock.
     #[must_use]
     pub fn forward(self) -> Self {
         Trace { backwards: false, ..self }
     }
 
-    /// Tells each operation, its time, and what it comes to in the reference.
+    /// Plays the trace on the reference, and passes each operation, its time and its outcome to `seen`.
     ///
     /// # Errors
     /// The first error of `seen`, which ends the play.
@@ -102,7 +102,7 @@ impl<A: Debug> Trace<A> {
     }
 }
 
-/// Traces of up to `max_steps`.
+/// Returns traces of up to `max_steps`.
 pub fn trace<A: Debug>(
     ask: impl Strategy<Value = A> + 'static,
     max_steps: usize,
@@ -124,7 +124,7 @@ pub fn trace<A: Debug>(
     (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps }).boxed()
 }
 
-/// The machine equals its reference, operation by operation.
+/// Checks that the machine equals its reference, operation by operation.
 ///
 /// # Errors
 /// The first difference.
@@ -136,7 +136,7 @@ pub fn equals_the_reference<R: Reference>(trace: &Trace<R::Ask>) -> Check {
     })
 }
 
-/// Every outcome of a store, and what its key holds and until when, equals the model's.
+/// Checks that every outcome of a store, and the contents and the expiry of its key, equal the model's.
 ///
 /// # Errors
 /// The first difference.
@@ -158,7 +158,7 @@ pub fn equals_the_model<R: Reference>(
     })
 }
 
-/// Checks laws on what a trace, whose clock goes on, does to a fresh key.
+/// Checks laws on the effects of a trace, without steps back, on a fresh key.
 ///
 /// # Errors
 /// The first operation that breaks one.
@@ -167,7 +167,7 @@ pub fn obeys<R: Judged>(obeyed: &[Property], key: &mut impl Holds, trace: &Trace
     trace.play::<R>(|op, now_us, _| {
         let before = key.held();
         let outcome = R::run_on(op, key, now_us);
-        // Where nothing is held any more, the key has expired: no operation drops it.
+        // A key that holds nothing any more has expired: no operation drops it.
         let changed = key.held().is_some_and(|held| before.as_ref() != Some(&held));
         let (known, was_there) = (laws.clone(), is_there(&before, now_us));
         let seen = Seen { op: *op, now_us, outcome, was_there, changed: Some(changed) };
@@ -180,10 +180,10 @@ pub fn obeys<R: Judged>(obeyed: &[Property], key: &mut impl Holds, trace: &Trace
     })
 }
 
-/// D9: a record that is dropped as soon as it may be is never missed, and what is written can be read.
+/// Checks D9: a record that is dropped as soon as it may be is never missed, and each stored record can be read.
 ///
 /// # Errors
-/// The first operation that tells the difference.
+/// The first operation that shows a difference.
 pub fn d9_expiry_is_invisible<R: Reference>(trace: &Trace<R::Ask>) -> Check {
     let (mut kept, mut dropped) = (Slot::default(), Slot::default());
     trace.play::<R>(|op, now_us, _| {
@@ -199,10 +199,11 @@ pub fn d9_expiry_is_invisible<R: Reference>(trace: &Trace<R::Ask>) -> Check {
     })
 }
 
-/// Traces come to each of these outcomes, by their names, and often: what they do not come to is not tested.
+/// Checks that traces often reach each of these outcomes, by their names: outcomes that they do not reach are not
+/// tested.
 ///
 /// # Panics
-/// Where there is one that they hardly come to.
+/// If they hardly reach one.
 pub fn reach<R: Reference>(traces: &impl Strategy<Value = Trace<R::Ask>>, outcomes: &[&str]) {
     let counts = RefCell::new(BTreeMap::new());
     let counted = try_out(1_000, traces, |trace| {

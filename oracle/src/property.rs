@@ -1,4 +1,4 @@
-//! What is promised, by the names that tests and documents cite (see docs/properties.md).
+//! The promises, by the names that tests and documents cite (see docs/properties.md).
 
 use std::fmt;
 
@@ -41,22 +41,22 @@ pub enum Property {
     L10,
     L11,
     L12,
-    /// What comes in is checked.
+    /// Input is checked.
     InputGuard,
 }
 
 impl Property {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         self.words().0
     }
 
-    /// Returns a violation of it: what was seen.
+    /// Returns a violation of the property, with what was seen.
     pub fn broken(self, what: String) -> Violation {
         Violation { property: self, what }
     }
 
-    /// What it says.
+    /// Returns its statement.
     pub fn statement(self) -> &'static str {
         self.words().1
     }
@@ -187,7 +187,7 @@ impl fmt::Display for Property {
 /// A property that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Which.
+    /// The property.
     pub property: Property,
     /// What was seen.
     pub what: String,

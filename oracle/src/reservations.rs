@@ -18,16 +18,16 @@ use crate::subject::Failure;
 
 const START_US: u64 = 1_763_700_000_000_000;
 
-/// One command, and how far the time goes before it.
+/// One command, and how far time moves before it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// In microseconds, below zero back.
+    /// In microseconds, negative for back.
     pub moved_us: i64,
-    /// What is asked.
+    /// The command.
     pub ask: Ask,
 }
 
-/// What is asked of the key. Costs are in tenths of the capacity, rounded up.
+/// A command on the key. Costs are in tenths of the capacity, rounded up.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // each is the command of its name
 pub enum Ask {
@@ -35,7 +35,7 @@ pub enum Ask {
     /// An acquire with an id, which may be a reservation's.
     Request(u64, u128),
     Reserve(u64, u128),
-    /// Of a reservation with this id, if there was one, the true cost.
+    /// Settles the reservation with this id, if there was one, at this true cost.
     Settle(u128, u64),
     Refund(u64),
     Penalty(u64),
@@ -48,9 +48,9 @@ pub enum Ask {
 pub struct Trace {
     /// The limit.
     pub limit: Limit,
-    /// For how long reservations are held, in microseconds.
+    /// How long reservations are held, in microseconds.
     pub hold_us: u64,
-    /// In order.
+    /// The commands, in order.
     pub steps: Vec<Step>,
 }
 
@@ -70,13 +70,13 @@ pub const LIMITS: [&str; 12] = [
     "token-bucket 3 every 100us burst 10 + fixed-window 30/1ms",
 ];
 
-/// Calendar windows, which are short ones here.
+/// Calendar windows, short ones here.
 const DATED: [&str; 2] = [
     "calendar-window 10/week",
     "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
 ];
 
-/// Traces under one of [`LIMITS`], or a calendar window, whose clock may step back.
+/// Returns traces under one of [`LIMITS`] or a calendar window, whose clock may step back.
 pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
     let moved = prop_oneof![
         4 => Just(0_i64),
@@ -113,7 +113,7 @@ impl Trace {
             .max(1)
     }
 
-    /// Runs it on one key, and shows `looks` each outcome.
+    /// Runs the trace on one key, and shows each outcome to `looks`.
     fn play<K: Key>(
         &self,
         key: &mut K,
@@ -179,7 +179,7 @@ fn told(outcome: impl std::fmt::Debug) -> String {
     format!("{outcome:?}")
 }
 
-/// Both answer and hold the same, whatever is asked.
+/// Checks that both keys answer and hold the same, whatever the commands.
 ///
 /// # Errors
 /// The first difference.
@@ -202,11 +202,11 @@ pub fn equals_the_model(model: &mut impl Holds, other: &mut impl Holds, trace: &
     })
 }
 
-/// D11: a reservation and a settlement that is asked again changes nothing and gets the same answer; nor
-/// does a settlement change anything that is not one.
+/// Checks D11: a repeated reservation or settlement changes nothing and gets the same answer; nor does a settlement
+/// without a reservation change anything.
 ///
 /// # Errors
-/// What was changed.
+/// The first command that changed something.
 pub fn only_the_first_settlement_changes_anything(key: &mut impl Holds, trace: &Trace) -> Check {
     let (mut now_us, mut made) = (START_US, HashMap::new());
     for step in &trace.steps {
@@ -217,7 +217,7 @@ pub fn only_the_first_settlement_changes_anything(key: &mut impl Holds, trace: &
         let seen = || format!("{:?} at {now}: {first}", step.ask);
         if let Ask::Settle(..) = step.ask {
             let settled = first.contains("Settled {");
-            // What has expired is gone, whatever is asked.
+            // An expired record is gone after any command.
             require(settled || before == after || after.is_none(), seen)?;
         }
         if let Ask::Settle(..) | Ask::Reserve(..) = step.ask {
@@ -228,12 +228,12 @@ pub fn only_the_first_settlement_changes_anything(key: &mut impl Holds, trace: &
     Ok(())
 }
 
-/// Traffic of which every reservation's true cost is known beforehand.
+/// Traffic in which the true cost of every reservation is known beforehand.
 #[derive(Clone, Debug)]
 pub struct Estimates {
     /// The limit.
     pub limit: Limit,
-    /// In order, each after so many microseconds.
+    /// The steps in order, each with the microseconds before it.
     pub steps: Vec<(u64, Estimate)>,
 }
 
@@ -242,13 +242,13 @@ pub struct Estimates {
 pub enum Estimate {
     /// A request of this cost.
     Request(u64),
-    /// A reservation of this cost, of which `actual` is used (at most the cost).
+    /// A reservation of the first cost, of which the second is used (at most the first).
     Reserve(u64, u64),
-    /// The settlement of one of those that are open.
+    /// The settlement of one of the open reservations.
     Settle(usize),
 }
 
-/// Such traffic under one of [`LIMITS`].
+/// Returns such traffic under one of [`LIMITS`].
 pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
     let moved = prop_oneof![2 => Just(0), 3 => 1..200_u64, 1 => 200..1_500_u64];
     let reserve = (1..=9_u64).prop_flat_map(|cost| {
@@ -265,16 +265,16 @@ pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
         .boxed()
 }
 
-/// A settled reservation is as if its true cost had been charged when it was made: the key then decides
-/// as a twin does that was asked for the true costs. And E1 to E5 hold of the true costs.
+/// Checks D15: a settled reservation is as if its true cost had been charged at first. The key then decides as a twin
+/// that was asked for the true costs, and E1 to E5 hold for the true costs.
 ///
-/// The windows and intervals that a reservation began go on. Where the twin has begun others, which may be
-/// until both are as if never used, their decisions differ, and the envelopes alone are looked at. E1 counts
-/// on a cost of at least 1 at a window's begin, which a true cost of none is not. Once more than
-/// [`EXACT_RESERVATIONS`] were open at a time, less may be given back, and the envelopes alone are looked at.
+/// The windows and intervals that a reservation began go on. If the twin has begun others, their decisions differ until
+/// both are as if never used, and only the envelopes are checked. E1 assumes a cost of at least 1 at a window's begin,
+/// which a true cost of zero is not. Once more than [`EXACT_RESERVATIONS`] were open at a time, less may be given back,
+/// and only the envelopes are checked.
 ///
 /// # Errors
-/// Where they differ.
+/// The first difference.
 pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Check {
     let limit = estimates.limit;
     let mut twins = Twins { limit, key, twin: Slot::default(), apart: false };
@@ -330,7 +330,7 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
     }
 }
 
-/// A key, and one that was charged the true costs.
+/// A key, and its twin, which was charged the true costs.
 struct Twins<'k, K> {
     limit: Limit,
     key: &'k mut K,
@@ -344,7 +344,7 @@ impl<K: Key> Twins<'_, K> {
         self.key.execute(command, now).map_err(Failure::new)
     }
 
-    /// The twin has charged less, so that it admits what the key does.
+    /// Charges the twin, which has charged less, and admits whatever the key does.
     fn charge(&mut self, cost: u64, now: Timestamp) -> Check {
         let acquire = Acquire::new(self.limit, cost).expect("above zero");
         let decision = self.twin.execute(&acquire, now).map_err(Failure::new)?;
@@ -380,7 +380,7 @@ impl<K: Key> Twins<'_, K> {
     }
 }
 
-/// Which of the limits are as if never used.
+/// Returns which of the limits are as if never used.
 fn fresh(decision: &Decision) -> Vec<bool> {
     match &decision.parts[..] {
         [] => vec![decision.reset_after.is_zero()],
@@ -388,7 +388,7 @@ fn fresh(decision: &Decision) -> Vec<bool> {
     }
 }
 
-/// Without when a log is fresh: its latest admission counts for that also where it was given back.
+/// Drops when a log is fresh: its latest admission counts for that even if it was given back.
 fn comparable(decision: &Decision, limit: Limit) -> Decision {
     let mut decision = decision.clone();
     if limit.to_string().contains("sliding-log") {
@@ -398,13 +398,13 @@ fn comparable(decision: &Decision, limit: Limit) -> Decision {
     decision
 }
 
-/// Whether a first use begins a window, or intervals.
+/// Returns whether a first use begins a window, or intervals.
 fn has_begin(limit: Limit) -> bool {
     let text = limit.to_string();
     text.contains("fixed-window") || text.contains("every")
 }
 
-/// Of a single limit.
+/// Returns the configuration of a single limit.
 fn config(limit: Limit) -> Option<Config> {
     let us = |span: Duration| u64::try_from(span.as_micros()).expect("short");
     Some(match limit {

@@ -1,5 +1,4 @@
-//! The read-write lock's part of the suite: its operations, an independent reference, traces, and the
-//! properties L1 to L5, L9, L10 and L12.
+//! The read-write lock's operations, an independent reference, traces, and the properties L1 to L5, L9, L10 and L12.
 
 mod traces;
 
@@ -23,7 +22,7 @@ pub const LAWS: [Property; 9] = {
     [L1, L2, L3, L4, L5, D9, L9, L10, L12]
 };
 
-/// An owner and its side: they stand together in every question.
+/// An owner and its side.
 type Who = (u128, Mode);
 
 /// One operation on one lock.
@@ -33,7 +32,7 @@ pub struct Op {
     action: Action,
 }
 
-/// What is asked of a lock; times are in microseconds.
+/// An operation of a lock; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Acquire { hold: u128, lease_us: u64, not_after_us: u64, waits_us: u64 },
@@ -42,10 +41,10 @@ enum Action {
     Inspect,
 }
 
-/// An operation as a trace asks for it.
+/// An operation in a trace.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// As it stands.
+    /// Unchanged.
     Plain(Op),
     /// By the owner of the latest live hold, in the other mode: an upgrade, or a downgrade.
     OtherMode(Op),
@@ -57,16 +56,16 @@ pub enum Ask {
     ReleaseHeld(usize, u64),
 }
 
-/// What an operation comes to.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The grant.
     Held(Grant),
-    /// The token, how often it was held then, and whether the waiters were told.
+    /// The token, the number of holds then, and whether the waiters were told.
     Released(u64, u64, bool),
     /// Until when others stand in the way.
     Refused(u64),
-    /// Until when other readers stand in the way of one.
+    /// Until when other readers prevent an upgrade.
     UpgradeRefused(u64),
     /// Until when there are too many.
     TooMany(u64),
@@ -74,7 +73,7 @@ pub enum Outcome {
     TooLate,
     /// It is not held.
     NotHeld,
-    /// Until when readers are kept out, and who holds it.
+    /// Until when readers are kept out, and the grants.
     Seen(u64, Vec<(Who, Grant)>),
     /// The id was used before.
     Reused,
@@ -82,7 +81,7 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// A grant as it stands.
+/// A grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     token: u64,
@@ -90,14 +89,14 @@ pub struct Grant {
     deadline_us: u64,
 }
 
-/// One lock, as plainly as it can be said.
+/// One lock, as plainly as possible.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// The token and the deadline of each grant.
     grants: BTreeMap<Who, (u64, u64)>,
-    /// Each hold of these, in the order in which they were acquired.
+    /// The holds of these grants, in the order in which they were acquired.
     holds: Vec<(u128, Who)>,
-    /// Each hold that was given back, what that was told, and until when it is remembered.
+    /// Each released hold, its outcome, and until when it is remembered.
     released: Vec<(u128, Who, Outcome, u64)>,
     kept_until_us: u64,
     /// Until when somebody waits.
@@ -116,7 +115,7 @@ impl Reference {
         Some(Grant { token, holds, deadline_us })
     }
 
-    /// Whether others stand in the way of a fresh grant at a time.
+    /// Returns whether others prevent a fresh grant at a time.
     fn is_blocked(&self, (owner, mode): Who, at_us: u64) -> bool {
         let others_live = |mode: Mode| {
             let others =
@@ -132,7 +131,7 @@ impl Reference {
         }
     }
 
-    /// A write drops what is over.
+    /// Drops ended grants and releases, as each write does.
     fn write(&mut self, now_us: u64) {
         self.grants.retain(|_, (_, deadline_us)| now_us < *deadline_us);
         let grants = &self.grants;
@@ -193,7 +192,7 @@ impl Reference {
         Outcome::Held(self.grant(who, now_us).expect("it was just made"))
     }
 
-    /// What is told of a hold whose id is known; a dead grant's are not.
+    /// Returns the outcome for a hold whose id is known, unless its grant is dead.
     fn known(&self, who: Who, hold: u128, now_us: u64) -> Option<Outcome> {
         let live = self.holds.iter().find(|(id, of)| *id == hold && self.is_live(*of, now_us));
         if let Some((_, of)) = live {

@@ -1,5 +1,4 @@
-//! The semaphore's part of the suite: its operations, an independent reference, traces, and the properties
-//! L1 to L5, L10 and L12.
+//! The semaphore's operations, an independent reference, traces, and the properties L1 to L5, L10 and L12.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,7 +26,7 @@ pub struct Op {
     action: Action,
 }
 
-/// What is asked of a semaphore; times are in microseconds.
+/// An operation of a semaphore; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Acquire { count: u64, permits: u64, lease_us: u64, not_after_us: u64, waits_us: u64 },
@@ -36,10 +35,10 @@ enum Action {
     Inspect,
 }
 
-/// An operation as a trace asks for it.
+/// An operation in a trace.
 #[derive(Clone, Copy, Debug)]
 pub enum Ask {
-    /// As it stands.
+    /// Unchanged.
     Plain(Op),
     /// With the token of the latest grant of this id, and so many more.
     Token(Op, i64),
@@ -47,16 +46,16 @@ pub enum Ask {
     Within(Op, i64),
 }
 
-/// What an operation comes to.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The grant.
     Held(Lease),
-    /// The token of the grant that was given back, and whether the waiters were told.
+    /// The token of the released grant, and whether the waiters were told.
     Released(u64, bool),
-    /// From when on it fits.
+    /// When it fits, in microseconds.
     Full(u64),
-    /// There are not so many permits.
+    /// It exceeds the number of permits.
     Never,
     /// It came after its `not_after`.
     TooLate,
@@ -78,10 +77,10 @@ pub struct Lease {
     deadline_us: u64,
 }
 
-/// One semaphore, as plainly as it can be said.
+/// One semaphore, as plainly as possible.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
-    /// By their tokens, which tell their order.
+    /// By their tokens, which have their order.
     grants: BTreeMap<u64, (u128, Lease)>,
     /// The id, its token, and until when it is remembered.
     released: Vec<(u128, u64, u64)>,
@@ -93,7 +92,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// What is in use at a time.
+    /// Returns the permits in use at a time.
     fn used(&self, at_us: u64) -> u64 {
         let live = self.grants.values().filter(|(_, lease)| at_us < lease.deadline_us);
         live.map(|(_, lease)| lease.count).sum()
@@ -115,7 +114,7 @@ impl Reference {
         self.released.iter().find(is_it).map(|(_, token, _)| *token)
     }
 
-    /// A write drops what is over.
+    /// Drops ended grants and releases, as each write does.
     fn write(&mut self, now_us: u64) {
         self.grants.retain(|_, (_, lease)| now_us < lease.deadline_us);
         self.released.retain(|(_, _, until)| now_us < *until);
@@ -331,7 +330,7 @@ pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
         .boxed()
 }
 
-/// Few permits and few ids, so that they meet.
+/// Returns operations with few permits and few ids, so that they meet.
 pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let span = move || span(hasty);
     // Ids differ in their upper half too.
@@ -359,8 +358,8 @@ pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
         .boxed()
 }
 
-/// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
-/// hasty, a key gives out more tokens than a lease has microseconds.
+/// Returns a lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. With `hasty`, a key
+/// grants more tokens than a lease has microseconds.
 fn span(hasty: bool) -> BoxedStrategy<u64> {
     match hasty {
         true => (1..=2_u64).boxed(),
@@ -368,7 +367,7 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
     }
 }
 
-/// Returns traces of up to `max_steps`, with a clock that only goes on.
+/// Returns traces of up to `max_steps`, with a clock that never steps back.
 pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
     prop::bool::weighted(0.3)
         .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))

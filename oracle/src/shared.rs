@@ -1,7 +1,7 @@
-//! The laws of what several owners hold at once, permits of a semaphore and the sides of a read-write lock: L1 to L5,
-//! L9, L10 and L12, and D9.
+//! The laws of shared holds, permits of a semaphore and the sides of a read-write lock: L1 to L5, L9, L10 and L12, and
+//! D9.
 //!
-//! [`Laws`] is told each operation with its outcome, and knows what must be true from that alone. The property tests and
+//! [`Laws`] observes each operation with its outcome, and derives the only true state from them. The property tests and
 //! the simulated worlds judge by it.
 
 mod judge;
@@ -10,13 +10,13 @@ use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
 
-/// How many of the latest releases both remember (L10).
+/// How many of the latest releases both records remember (L10).
 pub const REMEMBERED: usize = 16;
 
 /// The weight of a writer, and the capacity of a read-write lock: that of all its readers, each of weight 1.
 pub const WRITE: u64 = 64;
 
-/// How often one owner holds a side of a read-write lock at most.
+/// The most holds of one owner on a side of a read-write lock.
 pub(crate) const MOST_HOLDS: u64 = 8;
 
 /// One operation; times are in microseconds.
@@ -24,17 +24,17 @@ pub(crate) const MOST_HOLDS: u64 = 8;
 pub struct Op {
     /// The caller. A semaphore ignores it.
     pub owner: u128,
-    /// Of what is held: a permit's, or a hold's.
+    /// The id of the permit or the hold.
     pub id: u128,
-    /// How many permits, or [`WRITE`], or 1 to read.
+    /// The number of permits; for a read-write lock, [`WRITE`], or 1 to read.
     pub weight: u64,
-    /// What is asked.
+    /// The operation itself.
     pub action: Action,
-    /// What it is asked of.
+    /// The terms of the shared thing.
     pub terms: Terms,
 }
 
-/// What is asked; times are in microseconds.
+/// An operation; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // as the operations have them
 pub enum Action {
@@ -44,33 +44,33 @@ pub enum Action {
     Inspect,
 }
 
-/// What is shared, and for how long; times are in microseconds.
+/// The terms: what is shared, and for how long; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// What all may hold together.
+    /// The most that all owners hold together.
     pub capacity: u64,
     /// Whether it has a side to read and one to write, which one owner may hold together.
     pub has_sides: bool,
     /// The lease of each grant.
     pub lease_us: u64,
-    /// For how long a release is remembered.
+    /// How long a release is remembered.
     pub remember_us: u64,
 }
 
-/// What an operation comes to.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The grant.
     Held(Granted),
-    /// The token of the grant, how many holds of it are left, and whether waiters were told.
+    /// The token of the grant, its remaining holds, and whether waiters were told.
     Released(u64, u64, bool),
-    /// It does not fit, until then.
+    /// It does not fit until then, in microseconds.
     Busy(u64),
-    /// Others read, until then, where a reader wants to write.
+    /// A reader cannot write while others read, until then.
     Upgrade(u64),
-    /// There is not so much of it.
+    /// It exceeds the capacity.
     Never,
-    /// The caller holds it as often as it can be held, until then.
+    /// The caller has the most holds, until then.
     TooMany(u64),
     /// It came after its `not_after_us`.
     TooLate,
@@ -78,18 +78,18 @@ pub enum Outcome {
     NotHeld,
     /// The id was used before.
     Reused,
-    /// What is held.
+    /// The holds that an inspection saw.
     Seen,
-    /// Any other.
+    /// Any other error.
     Failed,
 }
 
-/// A grant as it stands.
+/// A grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Granted {
-    /// What it weighs.
+    /// Its weight.
     pub weight: u64,
-    /// How many holds it has.
+    /// Its number of holds.
     pub holds: u64,
     /// Its fencing token.
     pub token: u64,
@@ -97,45 +97,45 @@ pub struct Granted {
     pub deadline_us: u64,
 }
 
-/// One operation. Where it is seen whether it changed the key, the clock only goes on.
+/// One operation. If it is visible whether it changed the key, the clock never steps back.
 pub type Seen = judged::Seen<Op, Outcome>;
 
-/// What judging it came to.
+/// The verdict on one operation.
 pub type Verdict = judged::Verdict<Case>;
 
-/// What an operation is an example of.
+/// A case that an operation is an example of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
     /// A fresh grant.
     Granted,
-    /// That is a reader's, to write.
+    /// A fresh grant to write, for a reader.
     Upgraded,
-    /// A writer that also reads gives it back.
+    /// A writer that also reads releases its writing.
     Downgraded,
-    /// What was done before comes again.
+    /// An operation is repeated.
     Repeated,
-    /// That is an acquire of what was given back.
+    /// An acquire is repeated after its release.
     Reused,
     /// An acquire comes too late.
     TooLate,
-    /// A reader is refused for a writer that waits.
+    /// A reader is refused because a writer waits.
     KeptOut,
-    /// A reader is refused to write, for others read.
+    /// A reader is refused to write because others read.
     UpgradeRefused,
 }
 
-/// What is shared, as it must be.
+/// The state of the shared thing, as it must be.
 ///
-/// What has ended is dropped by the next write, and not every write can be seen from here. So once a clock has shown the
-/// end of something and is set back, it may count again or not.
+/// The next write drops ended grants, and not every write is visible. So if the clock has shown the end of a grant and
+/// is set back, it may count again or not.
 #[derive(Clone, Debug, Default)]
 pub struct Laws {
     grants: Vec<Grant>,
-    /// The oldest first.
+    /// The remembered releases, the oldest first.
     released: Vec<Release>,
-    /// Until when a writer that waits keeps new readers out: surely, and at most.
+    /// Until when a waiting writer keeps new readers out: surely, and at most.
     kept_out_us: (u64, u64),
-    /// The newest token that the record knows of, and of all.
+    /// The newest token in the record, and the newest of all.
     token: u64,
     newest: u64,
     waits: Waits,
@@ -176,14 +176,14 @@ impl Laws {
         self.token
     }
 
-    /// Tells when leases end, and what else counts for a time, in microseconds.
+    /// Returns when leases end, and other times that matter, in microseconds.
     pub fn ends_us(&self) -> impl Iterator<Item = u64> {
         let leases = self.grants.iter().map(|grant| grant.deadline_us);
         let released = self.released.iter().map(|release| release.until_us);
         leases.chain(released).chain([self.kept_out_us.0])
     }
 
-    /// Takes over from the store of which `before` was true, as a replica does: tokens go on from there.
+    /// Takes over from the store that `before` describes, as a replica does: tokens go on from there.
     pub fn follow(&mut self, before: &Laws) {
         self.newest = before.newest;
     }
@@ -197,9 +197,9 @@ impl Laws {
         judged::covers(token, grant.map(|grant| grant.deadline_us), ends_us)
     }
 
-    /// Judges what was carried out, and learns from it.
+    /// Judges one operation, and learns from it.
     ///
-    /// What breaks a law is believed as it was told, so that what comes after it can be judged.
+    /// An outcome that breaks a law is believed, so that later ones can be judged.
     pub fn observe(&mut self, seen: &Seen) -> Verdict {
         let mut verdict = Verdict::default();
         if !seen.was_there
@@ -214,7 +214,7 @@ impl Laws {
         verdict
     }
 
-    /// The key is not there: nothing is held. When it was to be dropped at the earliest.
+    /// Forgets the key: nothing is held. Returns when it could be dropped at the earliest.
     fn forget(&mut self) -> Option<u64> {
         let Laws { grants, released, newest, waits, .. } = std::mem::take(self);
         (self.newest, self.waits) = (newest, waits);
@@ -223,7 +223,7 @@ impl Laws {
         grants.chain(released).max()
     }
 
-    /// The clock shows this time.
+    /// Records that the clock shows this time.
     fn pass(&mut self, now_us: u64) {
         self.grants.iter_mut().for_each(|it| it.is_past |= now_us >= it.deadline_us);
         self.released.iter_mut().for_each(|it| it.is_past |= now_us >= it.until_us);
@@ -232,7 +232,7 @@ impl Laws {
         }
     }
 
-    /// The record is written.
+    /// Records that the record is written.
     fn write(&mut self, now_us: u64) {
         self.grants.retain(|it| now_us < it.deadline_us);
         self.released.retain(|it| now_us < it.until_us);
@@ -243,7 +243,7 @@ impl Laws {
 }
 
 impl Op {
-    /// Whether that is the other side of the same owner, which is never in its way.
+    /// Returns whether this grant is the other side of the same owner, which is never in its way.
     pub fn is_beside(&self, owner: u128, weight: u64) -> bool {
         self.terms.has_sides && owner == self.owner && weight != self.weight
     }
@@ -252,23 +252,23 @@ impl Op {
         self.terms.has_sides && self.weight == WRITE
     }
 
-    /// Whether that is of the same side of the same owner. Permits have only their ids.
+    /// Returns whether this grant is the same side of the same owner. Permits have only their ids.
     fn is_of(&self, owner: u128, weight: u64) -> bool {
         !self.terms.has_sides || (owner, weight) == (self.owner, self.weight)
     }
 }
 
-/// What callers know of waiters (L12).
+/// The waiters, as far as callers know (L12).
 #[derive(Clone, Debug, Default)]
 struct Waits {
-    /// When each was refused, and for how long it waits, in microseconds.
+    /// When each waiter was refused, and how long it waits, in microseconds.
     refused: Vec<(u64, u64)>,
-    /// The latest end of a wait that was written down.
+    /// The latest end of a recorded wait.
     written_us: u64,
 }
 
 impl Waits {
-    /// A refusal, and whether that was written down as a wait.
+    /// Learns of a refusal, and whether it was recorded as a wait.
     fn learn(&mut self, now_us: u64, waits_us: u64, written: bool) {
         if waits_us > 0 {
             self.refused.push((now_us, waits_us));
@@ -278,13 +278,13 @@ impl Waits {
         }
     }
 
-    /// Whether a wait may be written down: once in half of its time.
+    /// Returns whether a wait may be recorded: once in half of its time.
     fn may_be_written(&self, now_us: u64, waits_us: u64) -> bool {
         waits_us > 0 && self.written_us < now_us + waits_us.div_ceil(2)
     }
 
-    /// Whether it is right that waiters were told, or were not: they are owed that for half of their
-    /// time at least, and no message is sent where none waits.
+    /// Returns whether it is right that waiters were told, or were not. They must be told for at least half of their
+    /// time, and without waiters no message is sent.
     fn allow(&self, told: bool, now_us: u64) -> bool {
         match told {
             true => self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us),

@@ -1,5 +1,5 @@
-//! Limits that are stored with their keys: traces of calls that set and follow them among others that do
-//! not, and the properties of those.
+//! Limits that are stored with their keys: traces of calls that set and follow them among other calls, and their
+//! properties.
 
 use std::collections::HashMap;
 use std::fmt::Debug;
@@ -17,7 +17,7 @@ use crate::properties::{Check, require};
 
 const START_US: u64 = 1_763_700_000_000_000;
 
-/// Limits of each kind and several together, which a key has one after the other.
+/// Limits of each kind and composites, which a key has one after the other.
 pub const LIMITS: [&str; 13] = [
     "fixed-window 10/1ms",
     "fixed-window 4/3ms",
@@ -34,10 +34,10 @@ pub const LIMITS: [&str; 13] = [
     "sliding-log 7/1ms + calendar-window 12/day in Europe/Berlin",
 ];
 
-/// One call, and how far the time goes before it.
+/// One call, and how far time moves before it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// In microseconds, below zero back.
+    /// In microseconds, negative for back.
     pub moved_us: i64,
     /// The call.
     pub call: Call,
@@ -48,7 +48,7 @@ pub struct Step {
 pub enum Call {
     /// Stores a limit.
     Set(Mode, StoredLimit),
-    /// A command under the limit that is stored; where there is none, under the default.
+    /// A command under the stored limit; without one, under the default.
     WithStoredLimit(What, Option<StoredLimit>),
     /// A command under a limit of its own.
     Plain(What, Limit),
@@ -56,7 +56,7 @@ pub enum Call {
     Reset,
 }
 
-/// How a limit is stored.
+/// A way to store a limit.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)] // as the constructors of [`SetLimit`]
 pub enum Mode {
@@ -79,11 +79,11 @@ pub enum What {
     TakeUpTo(u64),
     Refund(u64, Option<u128>),
     Penalty(u64),
-    /// For so many microseconds.
+    /// A block for so many microseconds.
     Block(u64),
     Unblock,
     Reserve(u64, u128),
-    /// Of the reservation with this id, the true cost.
+    /// Settles the reservation with this id at the true cost.
     Settle(u128, u64),
 }
 
@@ -111,7 +111,7 @@ fn limit() -> BoxedStrategy<Limit> {
     prop::sample::select(&LIMITS[..]).prop_map(|text| text.parse().expect("a limit")).boxed()
 }
 
-/// Most on all clients together, and kept for about as long as a trace, or for ever.
+/// Returns stored limits, most for all clients together, and kept for about as long as a trace, or for ever.
 fn stored() -> BoxedStrategy<StoredLimit> {
     let keep = prop_oneof![3 => (1..6_000_u64).prop_map(Some), 1 => Just(None)];
     (limit(), keep, prop::bool::weighted(0.15))
@@ -128,7 +128,7 @@ fn stored() -> BoxedStrategy<StoredLimit> {
         .boxed()
 }
 
-/// Calls of all kinds, whose clock may step back.
+/// Returns calls of all kinds, whose clock may step back.
 pub fn trace(steps: usize) -> BoxedStrategy<Vec<Step>> {
     let moved = prop_oneof![
         4 => Just(0_i64),
@@ -149,7 +149,7 @@ pub fn trace(steps: usize) -> BoxedStrategy<Vec<Step>> {
     prop::collection::vec(step, 1..steps).boxed()
 }
 
-/// Returns the steps whose outcome does not depend on whether a record that is over is still there: calendars of traces
+/// Returns the steps whose outcome does not depend on whether an expired record is still there: calendars of traces
 /// contradict each other.
 pub fn as_through_a_seam(trace: Vec<Step>) -> Vec<Step> {
     let is_alike = |step: &Step| match step.call {
@@ -162,13 +162,13 @@ pub fn as_through_a_seam(trace: Vec<Step>) -> Vec<Step> {
     trace.into_iter().filter(is_alike).collect()
 }
 
-/// One key, and what is known of its reservations.
+/// One key, and its known reservations.
 struct Caller<'k, K> {
     key: &'k mut K,
     made: HashMap<u128, Reservation>,
 }
 
-/// Under which limit a command is run.
+/// The limit under which a command runs.
 enum Under {
     Own(Limit),
     Stored(Option<StoredLimit>),
@@ -197,7 +197,7 @@ impl<'k, K: Key> Caller<'k, K> {
     }
 
     fn run(&mut self, what: &What, under: &Under, now: Timestamp) -> String {
-        // What stands for the limit where another one counts. Some have queues, some have none.
+        // A placeholder where another limit counts. Some have queues, some have none.
         let any: Limit = match what {
             What::Acquire(_) | What::Reserve(..) => "leaky-bucket 1/1s queue 1".parse(),
             _ => "fixed-window 1/1s".parse(),
@@ -263,7 +263,7 @@ impl<'k, K: Key> Caller<'k, K> {
                 told(self.key.execute(&command.under(limit), now))
             }
             Under::Stored(None) => {
-                // Sometimes it brings what a calendar window needs, under another capacity.
+                // Sometimes it has the boundaries that a calendar window needs, under another capacity.
                 let command = match now.as_micros() % 3 {
                     0 => command.clone(),
                     _ => {
@@ -281,14 +281,14 @@ impl<'k, K: Key> Caller<'k, K> {
     }
 }
 
-/// What gives boundaries to one of [`LIMITS`].
+/// A limit that gives boundaries to one of [`LIMITS`].
 const DATED: &str = "calendar-window 1/day in Europe/Berlin";
 
 fn told(outcome: impl Debug) -> String {
     format!("{outcome:?}")
 }
 
-/// Both answer and hold the same, whatever is called, and what they hold can be read.
+/// Checks that both keys answer and hold the same, whatever the calls, and that their contents can be read.
 ///
 /// # Errors
 /// The first difference.
@@ -309,8 +309,8 @@ pub fn equals_the_model(model: &mut impl Holds, other: &mut impl Holds, trace: &
     Ok(())
 }
 
-/// A call that follows is what the same call is under a limit of its own: while the limit is kept, changes
-/// of it among them, all answers are those of a key under the limits that were set.
+/// Checks that a following call equals the same call under a limit of its own: while the limit is kept, including
+/// changes of it, all answers are those of a key under the limits that were set.
 ///
 /// # Errors
 /// The first difference.
@@ -319,7 +319,7 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
     let (mut follower, mut twin) = (Caller::new(key), Caller::new(&mut twin));
     let mut limit: Option<StoredLimit> = None;
     let mut now_us = START_US;
-    // A call that follows learns of a calendar window that has ended; one that names it brings what that takes.
+    // A following call learns of a calendar window that has ended; one that names it brings the boundaries.
     let dated = |step: &&Step| matches!(step.call, Call::Set(_, set) if set.limit().has_calendar());
     let trace: Vec<&Step> = trace.iter().filter(|step| !dated(step)).collect();
     let first = trace.iter().position(|step| matches!(step.call, Call::Set(..)));
@@ -330,7 +330,7 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
             Call::Set(_, set) => {
                 let set = StoredLimit::new(set.limit());
                 follower.call(&Call::Set(Mode::New, set), now);
-                // More than any has: it changes the limit, and nothing else.
+                // More than any limit: it changes the limit, and nothing else.
                 twin.call(&Call::Plain(What::Acquire(1 << 50), set.limit()), now);
                 limit = Some(set);
             }
@@ -353,7 +353,7 @@ pub fn following_is_being_under_it(key: &mut impl Key, trace: &[Step]) -> Check 
     Ok(())
 }
 
-/// Whether it was run, and its outcome.
+/// Returns the outcome of a call that ran.
 pub fn done<T>(followed: Result<StoredLimitOutcome<T>, String>) -> Option<T> {
     match followed {
         Ok(StoredLimitOutcome::Done { outcome, .. }) => Some(outcome),

@@ -1,4 +1,4 @@
-//! What the properties look at: anything that decides requests for one key at given times.
+//! The subject of the properties: anything that decides requests for one key at given times.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,61 +15,59 @@ use crate::key::{Key, Slot, time};
 /// One operation on one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Charge a cost if it fits.
+    /// Charges a cost if it fits.
     Acquire(u64),
-    /// Charge a cost if it fits, unless that was done before under this id.
+    /// Charges a cost if it fits, unless it was charged before under this id.
     Request {
         /// The cost.
         cost: u64,
         /// The id.
         id: u128,
-        /// For how long it is to be remembered, in microseconds.
+        /// How long it is remembered, in microseconds.
         remember_us: u64,
     },
     /// Several acquires, in order, at one time.
     AcquireEach(Vec<u64>),
-    /// As acquire, with a ticket for the turn, if that comes within so much.
+    /// Acquires, with a ticket for the turn, if that comes soon enough.
     TakeTurn {
         /// The cost.
         cost: u64,
-        /// The longest that the turn may be away, in microseconds.
+        /// The longest wait for the turn, in microseconds.
         patience_us: u64,
     },
-    /// Give back the turn that was taken by the operation of this number among those that take turns; not
-    /// once more.
+    /// Cancels the turn that the operation of this number among those that take turns took; once at most.
     CancelTurn(usize),
-    /// As acquire, without the charge.
+    /// Decides as an acquire, without the charge.
     Peek(u64),
-    /// Change what was charged, or block.
+    /// Changes what was charged, or blocks.
     Adjust {
-        /// What is changed.
+        /// The adjustment.
         adjustment: Adjustment,
-        /// The id under which that is done once, and for how long that is to be remembered, in
-        /// microseconds.
+        /// The id under which it is done once, and how long that is remembered, in microseconds.
         request: Option<(u128, u64)>,
     },
-    /// From now on the key is under these limits.
+    /// Puts the key under these limits from now on.
     Change(Limits),
-    /// Forget the key.
+    /// Forgets the key.
     Reset,
 }
 
 /// See [`lockage_core::Adjust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjustment {
-    /// Charge so many, or as many as fit.
+    /// Charges so many, or as many as fit.
     TakeUpTo(u64),
-    /// Give back so many.
+    /// Gives back so many.
     Refund(u64),
-    /// Charge so many, whether they fit or not.
+    /// Charges so many, whether they fit or not.
     Penalty(u64),
-    /// Admit nothing for so many microseconds.
+    /// Admits nothing for so many microseconds.
     Block(u64),
-    /// End the block.
+    /// Ends the block.
     Unblock,
 }
 
-/// What was asked under an id: it is not to be asked anything else.
+/// The operation under an id, which must not be used for another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// An acquire of this cost.
@@ -81,45 +79,45 @@ pub enum Asked {
 /// The answer to one request, in whole microseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether it may go ahead.
+    /// The verdict.
     pub verdict: Verdict,
     /// The capacity.
     pub limit: u64,
     /// The largest cost that fits right after this decision.
     pub remaining: u64,
-    /// From the caller's time to the first moment at which the key is as fresh.
+    /// From the caller's time to the first moment at which the key is as if fresh.
     pub reset_after_us: u64,
-    /// From the caller's time to the turn of the request, where there is a queue; else zero.
+    /// From the caller's time to the turn of the request in a queue; otherwise zero.
     pub turn_after_us: u64,
     /// Whether it is denied because the key is blocked.
     pub blocked: bool,
-    /// Of several limits: the one that binds.
+    /// The binding limit of several.
     pub binding: Option<usize>,
-    /// Of several limits: what each says by itself.
+    /// The answers of several limits.
     pub parts: Vec<PartAnswer>,
 }
 
-/// What one of several limits says by itself.
+/// The answer of one of several limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartAnswer {
-    /// What it would say alone.
+    /// The verdict that it would give alone.
     pub verdict: Verdict,
     /// Its capacity.
     pub limit: u64,
-    /// What remains of it after the decision of all.
+    /// What remains of it after the joint decision.
     pub remaining: u64,
-    /// From the caller's time to the first moment at which it is as fresh.
+    /// From the caller's time to the first moment at which it is as if fresh.
     pub reset_after_us: u64,
 }
 
 /// See [`lockage_core::Verdict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may.
+    /// The request may go ahead.
     Allowed,
-    /// It may not yet.
+    /// The request may not go ahead yet.
     Denied {
-        /// From the caller's time to the first moment at which it may, with no other traffic.
+        /// From the caller's time to the first moment at which it may, without other traffic.
         retry_after_us: u64,
     },
     /// Its cost is above the capacity.
@@ -127,12 +125,12 @@ pub enum Verdict {
 }
 
 impl Answer {
-    /// Whether the request was admitted.
+    /// Returns whether the request was admitted.
     pub fn is_allowed(&self) -> bool {
         self.verdict == Verdict::Allowed
     }
 
-    /// How long to wait for it where it was denied for now, in microseconds.
+    /// Returns how long to wait after a denial for now, in microseconds.
     pub fn retry_after_us(&self) -> Option<u64> {
         match self.verdict {
             Verdict::Denied { retry_after_us } => Some(retry_after_us),
@@ -142,14 +140,14 @@ impl Answer {
 }
 
 impl Answer {
-    /// An answer of one limit.
+    /// Returns an answer of one limit.
     pub fn single(verdict: Verdict, limit: u64, remaining: u64, reset_after_us: u64) -> Self {
         let (blocked, binding, parts) = (false, None, Vec::new());
         let turn_after_us = 0;
         Answer { verdict, limit, remaining, reset_after_us, turn_after_us, blocked, binding, parts }
     }
 
-    /// Each limit's capacity, and what remains of it.
+    /// Returns each limit's capacity, and what remains of it.
     pub fn each(&self) -> Vec<(u64, u64)> {
         match &self.parts[..] {
             [] => vec![(self.limit, self.remaining)],
@@ -201,16 +199,16 @@ fn whole_us(span: Duration) -> u64 {
     u64::try_from(span.as_micros()).expect("no machine waits for longer than it remembers")
 }
 
-/// What an operation came to.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// One answer per cost.
     Decided(Vec<Answer>),
     /// The key was adjusted.
     Adjusted {
-        /// By how much: units, or for a block its microseconds.
+        /// The amount: units, or the microseconds of a block.
         amount: u64,
-        /// What a peek of 1 is told right after.
+        /// The answer to a peek of 1 right after.
         after: Answer,
     },
     /// The key is under other limits.
@@ -220,14 +218,14 @@ pub enum Outcome {
         /// Whether there was a record to forget.
         existed: bool,
     },
-    /// What became of a turn that was to be given back; nothing where there was no ticket for it.
+    /// What became of a cancelled turn; `None` without a ticket.
     Cancelled(Option<Cancellation>),
     /// The operation was refused with an error.
     Refused(String),
 }
 
 impl Outcome {
-    /// The answers; none where nothing was decided.
+    /// Returns the answers; none if nothing was decided.
     pub fn answers(&self) -> &[Answer] {
         match self {
             Outcome::Decided(answers) => answers,
@@ -239,7 +237,7 @@ impl Outcome {
         }
     }
 
-    /// Whether anything was charged, given back, blocked or unblocked: what an id remembers.
+    /// Returns whether anything was charged, given back, blocked or unblocked, which an id remembers.
     pub fn has_effect(&self) -> bool {
         match self {
             Outcome::Adjusted { amount, .. } => *amount > 0,
@@ -247,8 +245,8 @@ impl Outcome {
         }
     }
 
-    /// Whether both decide alike. Whether a record existed does not count: a record that may be
-    /// forgotten at any time may or may not.
+    /// Returns whether both decide alike. Whether a record existed does not count: a record that may be forgotten may
+    /// be there or not.
     pub fn decides_like(&self, other: &Outcome) -> bool {
         match (self, other) {
             (Outcome::Reset { .. }, Outcome::Reset { .. }) => true,
@@ -275,7 +273,7 @@ pub trait Subject {
         only(self.run(&Op::Peek(cost), now_us))
     }
 
-    /// Adjusts the key: by how much, and what a peek of 1 is told right after.
+    /// Adjusts the key. Returns the amount, and the answer to a peek of 1 right after.
     fn adjust(&mut self, adjustment: Adjustment, now_us: u64) -> (u64, Answer) {
         match self.run(&Op::Adjust { adjustment, request: None }, now_us) {
             Outcome::Adjusted { amount, after } => (amount, after),
@@ -290,7 +288,7 @@ pub struct Limiter<K> {
     limit: Limit,
     /// The key.
     pub key: K,
-    /// Of each operation that took a turn.
+    /// The tickets of the operations that took a turn.
     tickets: Vec<Option<Ticket>>,
 }
 
@@ -298,20 +296,20 @@ pub struct Limiter<K> {
 pub type Machine = Limiter<Slot>;
 
 impl<K: Key> Limiter<K> {
-    /// A limiter of `limit` on a fresh key.
+    /// Returns a limiter of `limit` on a fresh key.
     pub fn on(key: K, limit: Limit) -> Self {
         Limiter { limit, key, tickets: Vec::new() }
     }
 }
 
 impl Machine {
-    /// The Rust machine on a fresh slot.
+    /// Returns the Rust machine on a fresh slot.
     pub fn new(limit: Limit) -> Self {
         Limiter::on(Slot::default(), limit)
     }
 }
 
-/// Without the tickets, which are good for one use.
+/// Clones without the tickets, which can be used once.
 impl<K: Key + Clone> Clone for Limiter<K> {
     fn clone(&self) -> Self {
         Limiter::on(self.key.clone(), self.limit)
@@ -398,12 +396,12 @@ fn command(limit: Limit, adjustment: Adjustment, request: Option<(u128, u64)>) -
     command.with_request(RequestId::from_u128(id), remember).expect("remembered within the bounds")
 }
 
-/// A property that does not hold: which one, and what was seen.
+/// A property that does not hold: its name, and what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// Says what was seen.
+    /// Returns a failure with what was seen.
     pub fn new(seen: impl Into<String>) -> Self {
         Failure(seen.into())
     }

@@ -1,9 +1,9 @@
 //! Three-way equality: the Rust machine, the shipped Lua in the simulated store, and the shipped Lua on an unmodified
-//! server with an injected clock are one machine: outcome by outcome, stored bytes and expiry included.
+//! server with an injected clock are one machine, outcome by outcome, stored bytes and expiry included.
 //!
 //! Each body compares the Rust machine with one [place](crate::place::Place) where the scripts run.
-//! [`three_way!`](crate::three_way!) makes a test of each: here in the simulated store, in `lockage-tests` on a server, and in
-//! a crate of your own on any other place.
+//! [`three_way!`](crate::three_way!) makes a test of each: here in the simulated store, in `lockage-tests` on a server,
+//! and in a crate of your own on any other place.
 
 pub mod leases;
 pub mod limiters;

@@ -1,4 +1,4 @@
-//! Adjustments, by their definitions: taking what there is, giving back, penalties and blocks.
+//! Adjustments, by their definitions: taking up to, refunds, penalties and blocks.
 
 use super::{Part, Reference, whole};
 use crate::subject::{Adjustment, Outcome};
@@ -7,7 +7,7 @@ use crate::subject::{Adjustment, Outcome};
 const MAX_EXACT: i128 = (1 << 53) - 1;
 
 impl Reference {
-    /// Does it, and tells what it came to and what a peek of 1 is told right after.
+    /// Adjusts the key. Returns the outcome, and the answer to a peek of 1 right after.
     pub(super) fn adjust(&mut self, adjustment: Adjustment, now_us: u64) -> Outcome {
         let now = i128::from(now_us);
         let (amount, penalties) = match adjustment {
@@ -36,14 +36,14 @@ impl Reference {
         Outcome::Adjusted { amount: whole(amount), after: self.decide(1, now_us, false) }
     }
 
-    /// As much of `cost` as any part has used.
+    /// Returns as much of `cost` as any part has used.
     fn used_of(&self, cost: i128, now: i128) -> i128 {
         let used = self.parts.iter().map(|part| cost.min(part.used(now)));
         used.max().expect("there is a part")
     }
 
-    /// What each part is charged: as far as its debt allows. All logs keep the same entry, as large as
-    /// the log with the longest window takes, which remembers it for longest.
+    /// Returns the charge of each part: as far as its debt allows. All logs keep the same entry, as large as fits into
+    /// the log with the longest window, which remembers it for longest.
     fn penalties(&self, cost: i128, now: i128) -> Vec<i128> {
         let logs = || self.parts.iter().filter(|part| part.log_window.is_some());
         let longest = logs().map(|part| part.log_window).max();

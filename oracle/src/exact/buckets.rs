@@ -1,8 +1,7 @@
 //! The two token buckets, from their busy periods.
 //!
-//! A busy period begins when a full bucket is used and lasts until it is full again. Within one the
-//! bucket never overflows, so it holds its burst, less all that was spent in the period, plus all
-//! that came back in it.
+//! A busy period begins when a full bucket is used and lasts until it is full again. Within one the bucket never
+//! overflows. So it holds its burst, less all cost of the period, plus all tokens that came back in it.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -16,7 +15,7 @@ const MAX_SPAN_US: i128 = 1 << 51;
 #[derive(Clone, Copy)]
 struct Busy {
     began: i128,
-    /// Less what was given back.
+    /// The cost, less refunds.
     spent: i128,
 }
 
@@ -68,7 +67,7 @@ impl Model for Continuous {
     }
 }
 
-/// As many tokens as are exact in parts and come back within the longest span.
+/// Returns as many tokens as are exact in parts and come back within the longest span.
 pub(super) fn bucket_holds(amount: i128, period: i128) -> i128 {
     let divisor = gcd(amount, period);
     let (numerator, denominator) = (amount / divisor, period / divisor);
@@ -81,7 +80,7 @@ pub(super) struct Interval {
     interval: i128,
     burst: i128,
     busy: Option<Busy>,
-    /// The end of the last interval that was seen to end; of a full bucket, when it was last seen.
+    /// The end of the last interval that was seen to end; for a full bucket, when it was last seen.
     anchor: i128,
 }
 

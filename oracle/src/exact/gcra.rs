@@ -9,7 +9,7 @@ use super::buckets::bucket_holds;
 use super::{Model, Part, Reference};
 use crate::config::Config;
 
-/// Keeps one theoretical arrival time: when the bucket would be full again.
+/// The theoretical arrival time: when the bucket would be full again.
 pub struct Gcra {
     /// Microseconds that one unit of cost takes to come back.
     emission: BigRational,
@@ -20,7 +20,7 @@ pub struct Gcra {
 }
 
 impl Gcra {
-    /// A fresh key under a token bucket's configuration.
+    /// Returns a fresh key under a token bucket's configuration.
     pub fn reference(config: &Config) -> Reference {
         let Config { amount, span_us, burst, .. } = *config;
         let model = move || Gcra {
@@ -35,7 +35,7 @@ impl Gcra {
         Reference::of(Box::new(move || vec![part()]))
     }
 
-    /// `max(theoretical arrival, now)`.
+    /// Returns `max(theoretical arrival, now)`.
     fn arrival(&self, now: i128) -> BigRational {
         self.theoretical_arrival.clone().map_or(whole(now), |arrival| arrival.max(whole(now)))
     }

@@ -32,7 +32,7 @@ impl Model for Log {
         self.last = now;
     }
 
-    /// The newest go first.
+    /// The newest entries go first.
     fn refund(&mut self, cost: i128, now: i128) {
         let mut left = cost.min(self.used(now));
         for (_, cost) in self.admitted.iter_mut().rev() {
@@ -42,7 +42,7 @@ impl Model for Log {
         }
     }
 
-    /// What has expired when the key is written is gone for good, even if the clock is then set back.
+    /// An entry that has expired at a write is gone for good, even if the clock is then set back.
     fn touch(&mut self, now: i128) {
         self.admitted.retain(|(time, _)| now < time + self.window);
     }
@@ -55,7 +55,7 @@ impl Model for Log {
         1 << 51
     }
 
-    /// As if the latest still counted, also where it was given back.
+    /// As if the latest entry still counted, even if it was given back.
     fn is_over(&self, now: i128, time: i128, _capacity: i128) -> bool {
         self.used(now) == 0 || time >= self.last + self.window
     }

@@ -1,11 +1,10 @@
-//! The limiters a second time, as plainly as they can be said: from the history of what was
-//! admitted, in big integers, with nothing of the machines that they check.
+//! The limiters a second time, as plainly as possible: from the history of admitted requests, in big integers, with
+//! nothing of the machines that they check.
 //!
-//! A [`Model`] answers one question, how much fits at a time, from all that it ever admitted (it
-//! forgets only where the contract says that a limiter starts afresh). Everything else follows here
-//! from that answer by definition: a request fits or not (D1), `retry_after` and `reset_after` are
-//! found by searching for the first moment that has the property (D2, D4), and time is the later of
-//! the caller's and the stored one (D10). Several limits in one are several models.
+//! A [`Model`] answers one question, how much fits at a time, from all that it ever admitted (it forgets only where the
+//! contract says that a limiter starts afresh). Everything else follows from that answer by definition: a request fits
+//! or not (D1), a search for the first moment with the property finds `retry_after` and `reset_after` (D2, D4), and
+//! time is the later of the caller's and the stored one (D10). A composite is several models.
 
 mod adjustments;
 mod buckets;
@@ -27,69 +26,67 @@ use requests::Requests;
 
 pub use gcra::Gcra;
 
-/// What a caller is told whose id was used for something else.
+/// The error of an id that was used for another operation.
 const OTHER_USE: &str =
     "the id was used before, for another operation or request: make a new one for each";
 
-/// What one limiter is, from its history alone. Times are microseconds; those of the calls that
-/// change it are not before [`Model::last`].
+/// A limiter, from its history alone. Times are microseconds; those of calls that change it are not before
+/// [`Model::last`].
 pub trait Model {
-    /// The largest cost that fits at `now`, which is not before [`Model::last`]. Below zero where
-    /// penalties left a debt.
+    /// Returns the largest cost that fits at `now`, which is not before [`Model::last`]. Negative if penalties left a
+    /// debt.
     fn available(&self, now: i128) -> i128;
 
-    /// Remembers that `cost` was charged at `now`, after [`Model::touch`].
+    /// Records that `cost` was charged at `now`, after [`Model::touch`].
     fn admit(&mut self, cost: i128, now: i128);
 
-    /// Remembers that up to `cost` of what counts at `now` was given back then, after
-    /// [`Model::touch`].
+    /// Records a refund of up to `cost` of the charges that count at `now`, after [`Model::touch`].
     fn refund(&mut self, cost: i128, now: i128);
 
-    /// Remembers that the key is written at `now`, before whatever is changed then.
+    /// Records that the key is written at `now`, before the change.
     fn touch(&mut self, now: i128);
 
-    /// The stored time that a step back does not pass (D10).
+    /// Returns the stored time that a step back does not pass (D10).
     fn last(&self) -> i128;
 
-    /// The most units that can count at once: what the exact range holds.
+    /// Returns the most units that can count at once, which is the exact range.
     fn holds(&self) -> i128;
 
-    /// Whether all that counts at `now` is over at `time`.
+    /// Returns whether all charges that count at `now` have expired at `time`.
     fn is_over(&self, _now: i128, time: i128, capacity: i128) -> bool {
         self.available(time) == capacity
     }
 
-    /// Of a queue: when the turn of a request is that is admitted at `now`, which is not before
-    /// [`Model::last`].
+    /// Returns, for a queue, the turn of a request that is admitted at `now`, which is not before [`Model::last`].
     fn turn(&self, _now: i128) -> Option<i128> {
         None
     }
 
-    /// Of a queue: forgets what was admitted last.
+    /// Forgets, for a queue, the last admitted request.
     fn cancel(&mut self) {
         unreachable!("only a queue gives turns");
     }
 }
 
-/// One key under its limits, as the contract says it behaves.
+/// One key under its limits that behaves as its contract says.
 pub struct Reference {
     capacity: i128,
     fresh: Box<dyn Fn() -> Vec<Part>>,
     parts: Vec<Part>,
-    /// Until when nothing is admitted.
+    /// Until when the key is blocked.
     blocked_until: Option<i128>,
     requests: Requests,
     turns: Turns,
 }
 
 impl Reference {
-    /// A fresh key under `limits`.
+    /// Returns a fresh key under `limits`.
     pub fn new(limits: &Limits) -> Self {
         let limits = limits.clone();
         Self::of(Box::new(move || limits.parts.iter().map(Part::new).collect()))
     }
 
-    /// A fresh key of which `fresh` makes the parts.
+    /// Returns a fresh key whose parts `fresh` makes.
     fn of(fresh: Box<dyn Fn() -> Vec<Part>>) -> Self {
         let parts = fresh();
         let capacity = parts.iter().map(|part| part.capacity).min();
@@ -108,7 +105,7 @@ impl Reference {
         self.decide_within(cost, now_us, charge, i128::MAX)
     }
 
-    /// The same for a caller that waits no longer than `patience` for its turn.
+    /// Decides one request of a caller that waits no longer than `patience` for its turn.
     fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
         let (cost, now) = (i128::from(cost), i128::from(now_us));
         let alone: Vec<Verdict> =
@@ -129,7 +126,7 @@ impl Reference {
             }
             self.turns.admitted();
         }
-        // As fresh: everything fits again, and no stored time holds it back.
+        // As if fresh: everything fits again, and no stored time holds it back.
         let fresh_at = first_from(now, |time| self.is_fresh(now, time));
         let several = self.parts.len() > 1;
         let parts = alone.iter().zip(&self.parts).map(|(verdict, part)| part.answer(*verdict, now));
@@ -145,7 +142,7 @@ impl Reference {
         }
     }
 
-    /// What is asked once, or tells what it came to when it was done under this id (D11).
+    /// Does an operation once, or returns the outcome of its id (D11).
     fn once(
         &mut self,
         (id, remember_us): (u128, u64),
@@ -166,8 +163,8 @@ impl Reference {
         }
     }
 
-    /// Gives a turn back by the definition (D14): what was admitted last, was not. For keys that are not
-    /// adjusted.
+    /// Cancels a turn by the definition (D14): the last admitted request was not admitted. For keys without
+    /// adjustments.
     fn cancel(&mut self, number: usize, now_us: u64) -> Option<Cancellation> {
         let ended = self.turns.cancel(number, i128::from(now_us))?;
         if ended == Cancellation::GivenBack {
@@ -177,8 +174,7 @@ impl Reference {
         Some(ended)
     }
 
-    /// The part that denies for longest or, where all admit, has the least left; of several the
-    /// first.
+    /// Returns the part that denies for longest or, if all admit, has the least left; of equals the first.
     fn binding(&self, alone: &[Verdict], now: i128) -> usize {
         let wait = |verdict: &Verdict| match verdict {
             Verdict::Allowed => 0,
@@ -208,7 +204,7 @@ impl Reference {
         least.expect("there is a part")
     }
 
-    /// In every queue.
+    /// Returns the time until the turn in every queue.
     fn turn_after(&self, now: i128) -> i128 {
         if self.is_blocked(now) {
             return 0;
@@ -225,7 +221,7 @@ impl Reference {
         !self.is_blocked(time) && self.parts.iter().all(|part| part.is_fresh(now, time))
     }
 
-    /// The key is to be written at `now_us`: what is over by then goes for good.
+    /// Begins a write at `now_us`: whatever has expired by then goes for good.
     fn begin_write(&mut self, now_us: u64) {
         for part in &mut self.parts {
             part.touch(i128::from(now_us));
@@ -283,7 +279,7 @@ impl Subject for Reference {
     }
 }
 
-/// The first time from `start` on at which `holds`, which once true stays true.
+/// Returns the first time from `start` on at which `holds`, which once true stays true.
 fn first_from(start: i128, holds: impl Fn(i128) -> bool) -> i128 {
     if holds(start) {
         return start;

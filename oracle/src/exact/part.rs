@@ -5,7 +5,7 @@ use crate::calendar::Calendar;
 use crate::config::{Config, Kind};
 use crate::subject::{PartAnswer, Verdict};
 
-/// One of the limits that a key is under.
+/// One of the limits of a key.
 pub(super) struct Part {
     pub(super) capacity: i128,
     /// The window of a log, in microseconds.
@@ -32,7 +32,7 @@ impl Part {
         Part { capacity: config.capacity().into(), log_window, model }
     }
 
-    /// What it says of a cost by itself, to a caller that waits no longer than `patience` for its turn.
+    /// Returns its own verdict on a cost, for a caller that waits no longer than `patience` for its turn.
     pub(super) fn verdict(&self, cost: i128, now: i128, patience: i128) -> Verdict {
         if cost > self.capacity {
             Verdict::Never
@@ -58,22 +58,22 @@ impl Part {
         cost <= self.remaining(now) && self.turn_after(now) <= patience
     }
 
-    /// How long it is until the turn of a request that is admitted now.
+    /// Returns the time until the turn of a request that is admitted now.
     pub(super) fn turn_after(&self, now: i128) -> i128 {
         self.model.turn(self.time(now)).map_or(0, |turn| turn - now)
     }
 
-    /// The largest cost that fits.
+    /// Returns the largest cost that fits.
     pub(super) fn remaining(&self, now: i128) -> i128 {
         self.model.available(self.time(now)).max(0)
     }
 
-    /// The units that count.
+    /// Returns the units that count.
     pub(super) fn used(&self, now: i128) -> i128 {
         self.capacity - self.model.available(self.time(now))
     }
 
-    /// The largest penalty that is charged in full: up to one capacity of debt.
+    /// Returns the largest penalty that is charged in full: up to one capacity of debt.
     pub(super) fn room(&self, now: i128) -> i128 {
         let most = (2 * self.capacity).min(self.model.holds());
         (most - self.used(now)).max(0)
@@ -84,7 +84,7 @@ impl Part {
         time >= last && self.model.is_over(now.max(last), time, self.capacity)
     }
 
-    /// Charges a cost, which may be none.
+    /// Charges a cost, which may be zero.
     pub(super) fn admit(&mut self, cost: i128, now: i128) {
         if cost > 0 {
             self.model.admit(cost, self.time(now));

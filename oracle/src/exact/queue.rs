@@ -1,5 +1,5 @@
-//! The leaky bucket as a queue with one server: each request is served after those before it, for as
-//! long as its cost takes at the rate, and its turn is when its service begins.
+//! The leaky bucket as a queue with one server: each request is served after the ones before it, for its cost at the
+//! rate, and its turn is the beginning of its service.
 
 use lockage_core::Cancellation;
 use num_bigint::BigInt;
@@ -11,22 +11,22 @@ use super::buckets::bucket_holds;
 use crate::subject::Answer;
 
 struct Served {
-    /// The stored time before it came.
+    /// The stored time before the request.
     before: i128,
-    /// Less what was given back.
+    /// The cost, less refunds.
     cost: BigRational,
-    /// When its service ends.
+    /// The end of its service.
     until: BigRational,
 }
 
-/// Every request that was admitted or charged by force, in that order.
+/// Every request that was admitted or charged by force, in order.
 pub(super) struct Queue {
     /// Microseconds of service for one unit.
     service: BigRational,
     room: i128,
     served: Vec<Served>,
     last: i128,
-    /// The same before the latest write.
+    /// The stored time before the latest write.
     before: i128,
     holds: i128,
 }
@@ -38,7 +38,7 @@ impl Queue {
         Queue { service, room, served: Vec::new(), last: 0, before: 0, holds }
     }
 
-    /// When the service of a request begins that comes at `now`.
+    /// Returns when the service of a request at `now` begins.
     fn begins(&self, now: i128) -> BigRational {
         let now = whole(now);
         self.served.last().map_or(now.clone(), |last| last.until.clone().max(now))
@@ -46,10 +46,10 @@ impl Queue {
 }
 
 impl Model for Queue {
-    /// The room that is not taken by what is left to serve of each.
+    /// The room that the remaining service of all requests leaves.
     fn available(&self, now: i128) -> i128 {
         let (mut left, now) = (whole(0), whole(now));
-        // Those from the end on: nobody before one who is served is in the queue.
+        // From the end on: nobody before a served request is in the queue.
         for request in self.served.iter().rev().take_while(|request| request.until > now) {
             let units = (&request.until - &now) / &self.service;
             left += units.min(request.cost.clone());
@@ -64,7 +64,7 @@ impl Model for Queue {
         self.served.push(Served { before: self.before, cost, until });
     }
 
-    /// The latest are served for less time, or not at all.
+    /// The latest requests are served for less time, or not at all.
     fn refund(&mut self, cost: i128, now: i128) {
         let mut left = whole(cost);
         while let Some(latest) = self.served.last_mut() {
@@ -109,12 +109,12 @@ fn whole(number: i128) -> BigRational {
     BigRational::from_integer(BigInt::from(number))
 }
 
-/// The turns that were taken, and who is in the queue.
+/// The turns that were taken, and the requests in the queue.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// Of each who took one: who it is, and when it is, if it is still to come and can be given back.
+    /// For each taken turn, its request and its time, if it can still be cancelled.
     taken: Vec<Option<(u64, i128)>>,
-    /// All who were admitted and did not give their turns back, in that order.
+    /// All admitted requests that were not cancelled, in order.
     admitted: Vec<u64>,
     count: u64,
 }
@@ -125,13 +125,13 @@ impl Turns {
         self.admitted.push(self.count);
     }
 
-    /// Only a queue that is `alone` gives a ticket.
+    /// Takes a turn. Only a queue that is `alone` gives a ticket.
     pub(super) fn take(&mut self, answer: &Answer, now: i128, alone: bool) {
         let waits = alone && answer.is_allowed() && answer.turn_after_us > 0;
         self.taken.push(waits.then(|| (self.count, now + i128::from(answer.turn_after_us))));
     }
 
-    /// Nothing where there was no ticket, or it was used.
+    /// Cancels a turn; `None` without an unused ticket.
     pub(super) fn cancel(&mut self, number: usize, now: i128) -> Option<Cancellation> {
         let (who, turn) = self.taken.get_mut(number)?.take()?;
         if now >= turn {

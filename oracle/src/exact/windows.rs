@@ -6,12 +6,12 @@ use num_traits::ToPrimitive;
 use super::Model;
 use crate::calendar::Calendar;
 
-/// Opened by the first request that is admitted outside of a window; covers `[opened, opened +
-/// window)`. A window in which nothing is left has not been opened.
+/// The window that the first request admitted outside of a window opens; it covers `[opened, opened + window)`. A
+/// window in which nothing is left has not been opened.
 pub(super) struct Fixed {
     limit: i128,
     window: i128,
-    /// What was charged and, below zero, given back.
+    /// Charges and, negative, refunds.
     changes: Vec<(i128, i128)>,
 }
 
@@ -20,7 +20,7 @@ impl Fixed {
         Fixed { limit, window, changes: Vec::new() }
     }
 
-    /// When the latest window opened, and what was admitted in it.
+    /// Returns when the latest window opened, and the cost admitted in it.
     fn latest(&self) -> Option<(i128, i128)> {
         let mut latest: Option<(i128, i128)> = None;
         for &(time, change) in &self.changes {
@@ -65,11 +65,11 @@ impl Model for Fixed {
     }
 }
 
-/// The windows of a calendar. The one in which the latest change was counts.
+/// The windows of a calendar. The window of the latest change counts.
 pub(super) struct Dated {
     limit: i128,
     calendar: Calendar,
-    /// What was charged and, below zero, given back.
+    /// Charges and, negative, refunds.
     changes: Vec<(i128, i128)>,
 }
 
@@ -78,7 +78,7 @@ impl Dated {
         Dated { limit, calendar, changes: Vec::new() }
     }
 
-    /// What was used in the window that is open at a time.
+    /// Returns the used cost of the window at a time.
     fn used(&self, now: i128) -> i128 {
         let (begin, end) = self.calendar.window(now.max(self.last()));
         let inside = self.changes.iter().filter(|(time, _)| (begin..end).contains(time));
@@ -113,8 +113,8 @@ impl Model for Dated {
     }
 }
 
-/// Windows aligned to the epoch; the previous one counts by the share of it that the last `window`
-/// still covers, and the estimate is rounded up.
+/// Windows aligned to the epoch. The previous one counts by the share of it that the last `window` still covers, and
+/// the estimate is rounded up.
 pub(super) struct Sliding {
     limit: i128,
     window: i128,
@@ -149,7 +149,7 @@ impl Model for Sliding {
         self.admitted.push((now, cost));
     }
 
-    /// The newest go first, as far back as the previous window.
+    /// The newest charges go first, as far back as the previous window.
     fn refund(&mut self, cost: i128, now: i128) {
         let previous = now.div_euclid(self.window) - 1;
         let mut left = cost;
@@ -171,7 +171,7 @@ impl Model for Sliding {
         self.last
     }
 
-    /// The largest limit that this window allows.
+    /// Returns the largest limit that this window allows.
     fn holds(&self) -> i128 {
         let split = (1 << 52) / self.window;
         let most = ((1 << 53) - 1) / self.window * split + split - 1;

@@ -1,7 +1,7 @@
 //! The laws of the latch: L2, L10 and L12, and D9 of its record.
 //!
-//! [`Laws`] is told each operation with its outcome, and knows what must be true of the latch from
-//! that alone. The property tests and the simulated worlds judge by it.
+//! [`Laws`] observes each operation with its outcome, and derives the latch's only true state from them. The property
+//! tests and the simulated worlds judge by it.
 
 use super::{Op, Outcome, REMEMBERED, id, is_same};
 use crate::judged;
@@ -10,37 +10,37 @@ use crate::property::Property;
 /// The laws that traces are checked for.
 pub const LAWS: [Property; 4] = [Property::D9, Property::L2, Property::L10, Property::L12];
 
-/// A latch as it must be.
+/// The state of a latch, as it must be.
 #[derive(Clone, Debug, Default)]
 pub struct Laws {
     left: u64,
     keep_us: u64,
-    /// From then on it is as if it had never been set.
+    /// When it becomes as if it had never been set, in microseconds.
     until_us: u64,
-    /// The last operations that were done, the oldest first, and what was left then.
+    /// The last operations, the oldest first, and what was left then.
     done: Vec<(Op, u64)>,
 }
 
 /// One operation of a latch.
 pub type Seen = judged::Seen<Op, Outcome>;
 
-/// What judging it came to.
+/// The verdict on one operation.
 pub type Verdict = judged::Verdict<Case>;
 
-/// What an operation is an example of.
+/// A case that an operation is an example of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Case {
-    /// What was done before comes again.
+    /// An operation is repeated.
     Repeated,
 }
 
 impl Laws {
-    /// When it ends, in microseconds.
+    /// Returns when it ends, in microseconds.
     pub fn until_us(&self) -> u64 {
         self.until_us
     }
 
-    /// Judges what was carried out, and learns from it.
+    /// Judges one operation, and learns from it.
     pub fn observe(&mut self, seen: &Seen) -> Verdict {
         let Seen { op, now_us, ref outcome, was_there, changed } = *seen;
         let mut verdict = Verdict::default();
@@ -69,7 +69,7 @@ impl Laws {
                 let open_us = if left > 0 { self.until_us } else { now_us };
                 (Property::L2, Outcome::Seen(left, open_us))
             }
-            // One that has expired may still be there.
+            // An expired one may still be there.
             (None, Op::Reset) if !is_kept && *outcome == Outcome::Reset(Some(0)) => {
                 (Property::L2, Outcome::Reset(Some(0)))
             }
@@ -83,7 +83,7 @@ impl Laws {
         if changed.is_some_and(|changed| changed != is_done && !is_reset) {
             verdict.broke(Property::L10, &format!("whether it has changed: {changed:?}"));
         }
-        // Once in its life, but where it is reset.
+        // Once in its life, unless it is reset.
         let opens = known.is_none() && matches!(outcome, Outcome::Done(0, _));
         if told != opens {
             verdict.broke(Property::L12, &format!("whether it opens: {opens}"));

@@ -13,16 +13,15 @@ use crate::key::{Key, time};
 use crate::play::{self, Trace};
 use crate::property::Violation;
 
-/// One latch, as plainly as it can be said: all that was done since it was last forgotten.
+/// One latch, as plainly as possible: all operations since it was last forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
-    /// The operation and when it was done.
+    /// The operations and their times.
     done: Vec<(Op, u64)>,
 }
 
 impl Reference {
-    /// What is left after the first so many operations: what was set last less what was counted
-    /// since.
+    /// Returns what is left after the first so many operations: the count that was set last, less the counts since.
     fn left(&self, after: usize) -> u64 {
         let done = &self.done[..after];
         let Some(set) = done.iter().rposition(|(op, _)| matches!(op, Op::Set(..))) else {
@@ -42,7 +41,7 @@ impl Reference {
         sets.take(1).map(|keep_us| last_us + keep_us).sum()
     }
 
-    /// The same, where it is still kept.
+    /// Returns the latch if it is still kept, otherwise a fresh one.
     fn seen(&self, now_us: u64) -> Reference {
         if now_us < self.until_us() { self.clone() } else { Reference::default() }
     }
@@ -142,7 +141,7 @@ pub fn any_trace(max_steps: usize) -> BoxedStrategy<Trace<Op>> {
     any::<bool>().prop_flat_map(move |backwards| play::trace(ask(), max_steps, backwards)).boxed()
 }
 
-/// Few ids and small counts, so that they meet.
+/// Returns operations with few ids and small counts, so that they meet.
 pub fn ask() -> BoxedStrategy<Op> {
     // Ids differ in their upper half too.
     let id = || (0..14_u128).prop_map(|id| id << 96 | 0xfeed);
@@ -157,7 +156,7 @@ pub fn ask() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-/// Returns traces of up to `max_steps`, with a clock that only goes on.
+/// Returns traces of up to `max_steps`, with a clock that never steps back.
 pub fn forward(max_steps: usize) -> BoxedStrategy<Trace<Op>> {
     play::trace(ask(), max_steps, false)
 }

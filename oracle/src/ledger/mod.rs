@@ -1,7 +1,7 @@
-//! The limiters from a ledger: what was charged and given back, and when. It judges decisions as they are made, a
+//! The limiters from a ledger of charges and refunds, with their times. It judges decisions as they are made, a
 //! thousand worlds a second.
 //!
-//! It shares no code with the machines, nor with the exact reference: this one keeps all charges of a key and reckons in
+//! It shares no code with the machines, nor with the exact reference: it keeps all charges of a key and calculates in
 //! 128 bits.
 
 mod part;
@@ -11,35 +11,35 @@ use lockage_core::{Decision, Limit, Verdict};
 use crate::property::{Property, Violation};
 use part::Part;
 
-/// A key under its limits, as it must behave. Times are microseconds of the store's clock.
+/// The necessary state of a key under its limits. Times are microseconds of the store's clock.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     capacity: i128,
     parts: Vec<Part>,
-    /// Nothing is admitted before then; zero where it is not blocked.
+    /// The end of the block; zero without one.
     blocked_until: i128,
 }
 
-/// What is asked of a key, and by whom.
+/// A request: its cost, its caller's patience, its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// The cost.
     pub cost: u64,
-    /// For how long the caller waits for its turn.
+    /// How long the caller waits for its turn.
     pub patience_us: u128,
-    /// When, by the store's clock.
+    /// The time, by the store's clock.
     pub now_us: u64,
 }
 
 impl Asked {
-    /// For a caller that takes any turn.
+    /// Returns a request of a caller that takes any turn.
     pub fn patient(cost: u64, now_us: u64) -> Self {
         Asked { cost, patience_us: u128::MAX, now_us }
     }
 }
 
 impl Ledger {
-    /// A fresh key.
+    /// Returns a fresh key.
     pub fn new(limit: &Limit) -> Self {
         Ledger {
             capacity: limit.capacity().into(),
@@ -48,13 +48,13 @@ impl Ledger {
         }
     }
 
-    /// Whether it is as if never used.
+    /// Returns whether it is as if never used.
     pub fn is_fresh(&self, now_us: u64) -> bool {
         let now = now_us.into();
         self.is_fresh_at(now, now)
     }
 
-    /// Judges what was decided and is not charged.
+    /// Judges a decision that is not charged.
     pub fn judge(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
         self.judge_verdict(asked, decision)?;
         self.judge_standing(asked, decision)
@@ -74,7 +74,7 @@ impl Ledger {
         self.judge_standing(asked, decision)
     }
 
-    /// Returns whether a cost is admitted, which is then charged.
+    /// Returns whether a cost is admitted, and charges it if so.
     pub fn decide(&mut self, cost: u64, now_us: u64) -> bool {
         let is_admitted = self.admits(cost.into(), now_us.into(), i128::MAX);
         if is_admitted {
@@ -83,7 +83,7 @@ impl Ledger {
         is_admitted
     }
 
-    /// The largest cost that is admitted.
+    /// Returns the largest cost that is admitted.
     pub fn remaining(&self, now_us: u64) -> u64 {
         let now = i128::from(now_us);
         if self.is_blocked(now) {
@@ -93,7 +93,7 @@ impl Ledger {
         least.max(0) as u64 // at most the capacity
     }
 
-    /// Something is about to be written: what is over by now is gone for good.
+    /// Prepares a write: whatever has expired by now is gone for good.
     pub fn touch(&mut self, now_us: u64) {
         let now = i128::from(now_us);
         self.parts.iter_mut().for_each(|part| part.touch(now));
@@ -109,18 +109,18 @@ impl Ledger {
         self.parts.iter_mut().for_each(|part| part.charge(cost.into(), now, reservation));
     }
 
-    /// Gives back up to `cost` of what counts, the latest first: how much of each part.
+    /// Gives back up to `cost` of what counts, the latest first, and returns how much of each part.
     pub fn refund(&mut self, cost: u64, now_us: u64) -> Vec<u64> {
         self.touch(now_us);
         let refund = |part: &mut Part| part.refund(cost.into(), now_us.into()) as u64; // at most the cost
         self.parts.iter_mut().map(refund).collect()
     }
 
-    /// Charges up to `cost`, whether it fits or not, and tells how much, of the part where that is most.
+    /// Charges up to `cost`, whether it fits or not, and returns the largest charge of any part.
     pub fn penalize(&mut self, cost: u64, now_us: u64) -> u64 {
         self.touch(now_us);
         let now = now_us.into();
-        // Logs share their entries, so that all have the one that the longest of them takes.
+        // Logs share their entries, so all have the entry that fits into the longest of them.
         let logs = self.parts.iter().filter_map(|part| Some((part.log_window()?, part.room(now))));
         let entry = i128::from(cost).min(logs.max().map_or(0, |(_, room)| room));
         let penalty = |part: &mut Part| {
@@ -136,33 +136,32 @@ impl Ledger {
         self.parts.iter_mut().map(penalty).max().unwrap_or_default() as u64 // at most the cost
     }
 
-    /// So much less was used of a reservation: how much of it still counted, of the part where that was most.
+    /// Lowers a reservation's charge by `less`, and returns the largest amount of any part that still counted.
     pub fn lower(&mut self, reservation: u128, less: u64, now_us: u64) -> u64 {
         self.touch(now_us);
         let lower = |part: &mut Part| part.lower(reservation, less.into(), now_us.into());
         self.parts.iter_mut().map(lower).max().unwrap_or_default() as u64 // at most that
     }
 
-    /// Whether anything that a reservation of this cost was charged counts for a bucket still.
+    /// Returns whether any charge of a reservation of this cost still counts for a bucket.
     pub fn counts_in_bucket(&self, reservation: u128, cost: u64, now_us: u64) -> bool {
         let mut buckets = self.clone();
         buckets.parts.retain(Part::is_bucket);
         buckets.lower(reservation, cost, now_us) > 0
     }
 
-    /// Of each bucket how much was charged when it was written last, and when that was. Where those are alike, so is
-    /// all that it decides.
+    /// Returns the charge of each bucket at its last write, and the time of that. Equal ones decide alike.
     pub fn charged(&self) -> Vec<(i128, i128)> {
         self.parts.iter().map(Part::charged).collect()
     }
 
-    /// The same, blocked for as long as another one is.
+    /// Returns the key, blocked for as long as another one is.
     pub fn blocked_as(self, other: &Ledger, now_us: u64) -> Self {
         let is_blocked = other.is_blocked(now_us.into());
         Ledger { blocked_until: if is_blocked { other.blocked_until } else { 0 }, ..self }
     }
 
-    /// Blocks it for `span_us`, or for as long as it is blocked already: how long that is.
+    /// Blocks the key for `span_us`, or for as long as it is blocked already, and returns how long that is.
     pub fn block(&mut self, span_us: u64, now_us: u64) -> u64 {
         self.touch(now_us);
         let now = i128::from(now_us);
@@ -170,19 +169,19 @@ impl Ledger {
         (self.blocked_until - now) as u64 // spans of a scenario
     }
 
-    /// Ends a block: 1 where there was one.
+    /// Ends a block, and returns 1 if there was one.
     pub fn unblock(&mut self, now_us: u64) -> u64 {
         self.touch(now_us);
         u64::from(std::mem::take(&mut self.blocked_until) > 0)
     }
 
-    /// Whether it is under this limit.
+    /// Returns whether it is under this limit.
     pub fn is_of(&self, limit: &Limit) -> bool {
         let new: Vec<Part> = limit.parts().map(|part| Part::new(part.into())).collect();
         new.len() == self.parts.len() && new.iter().zip(&self.parts).all(|(a, b)| a.is_same(b))
     }
 
-    /// The same key once it is under another limit, from `now_us` on.
+    /// Returns the key under another limit, from `now_us` on.
     pub fn converted(&self, limit: &Limit, now_us: u64) -> Ledger {
         let mut old = self.clone();
         old.touch(now_us);
@@ -229,7 +228,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// What is told of the key after it all.
+    /// Judges what the decision says of the key after it.
     fn judge_standing(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
         let now = i128::from(asked.now_us);
         let remaining = self.remaining(asked.now_us);

@@ -1,4 +1,4 @@
-//! One of the limits of a key, from what was charged to it and given back.
+//! One of the limits of a key, from its charges and refunds.
 
 use crate::calendar::Calendar;
 use crate::config::{self, Config};
@@ -9,17 +9,17 @@ const MOST_IN_LOG: i128 = 1 << 51;
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     kind: Kind,
-    /// A window's limit, a bucket's burst, the room of a queue.
+    /// A window's limit, a bucket's burst, or the room of a queue.
     capacity: i128,
-    /// In that order. Of buckets and fixed windows since they were last as if never used.
+    /// The changes, in order. For buckets and fixed windows, since they were last as if never used.
     changes: Vec<Change>,
-    /// Of a bucket that took the place of another one: when, and how much was charged then, in parts of a unit.
+    /// For a bucket in the place of another one: when it began, and its charge then, in parts of a unit.
     began: (i128, i128),
     /// The time that a step back of the clock does not pass (D10).
     last: i128,
 }
 
-/// What was charged or, below zero, given back.
+/// A charge or, negative, a refund.
 #[derive(Clone, Copy, Debug)]
 struct Change {
     at: i128,
@@ -27,7 +27,7 @@ struct Change {
     reservation: Option<u128>,
 }
 
-/// What counts at a time. Of buckets, `amount` comes back in each `span`.
+/// The charges that count at a time. For buckets, `amount` comes back in each `span`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     FixedWindow {
@@ -40,7 +40,7 @@ enum Kind {
     SlidingWindow {
         window: i128,
     },
-    /// In lowest terms; whether it is a queue with turns.
+    /// A bucket with its rate in lowest terms; whether it is a queue with turns.
     Bucket {
         amount: i128,
         span: i128,
@@ -72,7 +72,7 @@ impl Part {
         Part { kind, capacity, changes: Vec::new(), began: (0, 0), last: 0 }
     }
 
-    /// Whether it is the same limit.
+    /// Returns whether it is the same limit.
     pub(super) fn is_same(&self, other: &Part) -> bool {
         (self.kind, self.capacity) == (other.kind, other.capacity)
     }
@@ -88,12 +88,12 @@ impl Part {
         matches!(self.kind, Kind::Bucket { .. } | Kind::IntervalBucket { .. })
     }
 
-    /// The largest cost that fits at a time; below zero where penalties or a change of the limit left a debt.
+    /// Returns the largest cost that fits at a time; negative if penalties or a change of the limit left a debt.
     pub(super) fn available(&self, now: i128) -> i128 {
         self.capacity - self.used(now)
     }
 
-    /// How much counts, a fraction rounded up.
+    /// Returns how much counts, a fraction rounded up.
     pub(super) fn used(&self, now: i128) -> i128 {
         let now = now.max(self.last);
         match self.kind {
@@ -117,17 +117,17 @@ impl Part {
         }
     }
 
-    /// Of a bucket what was charged when it was written last, in parts of a unit, and when that was.
+    /// Returns the charge of a bucket at its last write, in parts of a unit, and the time of that.
     pub(super) fn charged(&self) -> (i128, i128) {
         (self.bucket_parts(self.last), self.last)
     }
 
-    /// How much a penalty may charge: up to a capacity of debt.
+    /// Returns the largest penalty: up to a capacity of debt.
     pub(super) fn room(&self, now: i128) -> i128 {
         (2 * self.capacity - self.used(now)).max(0)
     }
 
-    /// What is over when the key is written is gone for good, also if the clock is then set back.
+    /// Drops whatever has expired at a write, for good, even if the clock is then set back.
     pub(super) fn touch(&mut self, now: i128) {
         let now = now.max(self.last);
         match self.kind {
@@ -154,7 +154,7 @@ impl Part {
         };
     }
 
-    /// After [`Part::touch`].
+    /// Charges a cost, after [`Part::touch`].
     pub(super) fn charge(&mut self, cost: i128, now: i128, reservation: Option<u128>) {
         let at = now.max(self.last);
         self.changes.push(Change { at, cost, reservation });
@@ -163,7 +163,7 @@ impl Part {
         }
     }
 
-    /// Gives back up to `cost`, and tells how much. After [`Part::touch`].
+    /// Gives back up to `cost`, and returns how much, after [`Part::touch`].
     pub(super) fn refund(&mut self, cost: i128, now: i128) -> i128 {
         let now = now.max(self.last);
         let back = cost.min(self.used(now));
@@ -181,7 +181,7 @@ impl Part {
                 self.give_back(in_this, now);
                 self.give_back(in_previous, now - window);
             }
-            // What is left of a unit that is coming back comes back with it.
+            // The rest of a unit that is coming back comes back with it.
             _ => self.give_back(cost, now),
         }
         back
@@ -194,16 +194,16 @@ impl Part {
         }
     }
 
-    /// So much less was used of a reservation: how much of that still counted, a fraction rounded up. After
-    /// [`Part::touch`].
+    /// Lowers a reservation's charge by `less`, and returns how much of that still counted, a fraction rounded up,
+    /// after [`Part::touch`].
     pub(super) fn lower(&mut self, reservation: u128, less: i128, now: i128) -> i128 {
         let now = now.max(self.last);
         let is_it = |change: &Change| change.reservation == Some(reservation);
-        // The latest one of this name: those before it have expired.
+        // The latest one with this id: earlier ones have expired.
         let Some(index) = self.changes.iter().rposition(is_it) else { return 0 };
         let at = self.changes[index].at;
         match self.kind {
-            // Entries of one time are all alike.
+            // Entries of one time are alike.
             Kind::SlidingLog { .. } => {
                 let mut left = less;
                 for change in self.changes.iter_mut().filter(|change| change.at == at) {
@@ -230,7 +230,7 @@ impl Part {
         }
     }
 
-    /// Whether all that counts at `now` is over at `time`, and no stored time holds it back.
+    /// Returns whether all that counts at `now` has expired at `time`, and no stored time holds it back.
     pub(super) fn is_fresh(&self, now: i128, time: i128) -> bool {
         let is_over = match self.kind {
             Kind::SlidingLog { window } => {
@@ -241,7 +241,7 @@ impl Part {
         time >= self.last && is_over
     }
 
-    /// How long it is until the turn of a request that is admitted now.
+    /// Returns the time until the turn of a request that is admitted now.
     pub(super) fn turn_after(&self, now: i128) -> i128 {
         let Kind::Bucket { amount, has_turns: true, .. } = self.kind else { return 0 };
         let time = now.max(self.last);
@@ -249,17 +249,17 @@ impl Part {
         (begins + amount - 1) / amount - now
     }
 
-    /// A request at t counts for every time in `[t, t + window)`.
+    /// Returns the used cost: a request at t counts for every time in `[t, t + window)`.
     fn used_in_log(&self, now: i128, window: i128) -> i128 {
         sum(self.changes.iter().filter(|it| it.at <= now && now < it.at + window))
     }
 
-    /// In the window of this number since the epoch.
+    /// Returns the used cost in the window of this number since the epoch.
     fn used_in(&self, index: i128, window: i128) -> i128 {
         sum(self.changes.iter().filter(|it| it.at.div_euclid(window) == index))
     }
 
-    /// What is charged to a bucket, in parts of a unit, `span` to each, of which `amount` come back in each
+    /// Returns the charge of a bucket, in parts of a unit, `span` to each, of which `amount` come back in each
     /// microsecond.
     fn bucket_parts(&self, now: i128) -> i128 {
         let Kind::Bucket { amount, span, .. } = self.kind else { return 0 };
@@ -272,7 +272,7 @@ impl Part {
         (charged - (now - at) * amount).max(0)
     }
 
-    /// What is charged to a bucket that is refilled at the ends of intervals since its first change.
+    /// Returns the charge of a bucket that is refilled at the ends of intervals since its first change.
     fn interval_deficit(&self, now: i128, amount: i128, span: i128) -> i128 {
         let Some(first) = self.changes.first() else { return 0 };
         let ended = |time: i128| (time - first.at).div_euclid(span);
@@ -286,8 +286,8 @@ impl Part {
     }
 }
 
-/// Limits as they stand in the place of others: the same one is as it was; one of the same kind in the same
-/// place carries over what it can; any other begins with the most that was charged. After [`Part::touch`].
+/// Returns limits in the place of others, after [`Part::touch`]. The same limit is unchanged; one of the same kind in
+/// the same place carries over what it can; any other begins with the largest charge.
 pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> {
     let most = old.iter().map(|part| part.used(now)).max().unwrap_or_default();
     let mut left: Vec<Option<&Part>> = old.iter().map(Some).collect();
@@ -302,7 +302,7 @@ pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> 
             *part = place.and_then(|old| carried(new, old, now));
         }
     }
-    // Of several logs the one that counts the most entries knows what the others do.
+    // The log that counts the most entries knows those of the others.
     let logs = old.iter().filter(|part| part.log_window().is_some());
     let log = logs.max_by_key(|log| log.changes.len());
     let with_most = |new: Part| {
@@ -316,7 +316,7 @@ pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> 
             Kind::Calendar(calendar) => calendar.window(now).0,
             _ => now,
         };
-        // Of a log's entries together all sums are exact.
+        // All sums of a log's entries are exact together.
         let most = if new.log_window().is_some() { most.min(MOST_IN_LOG) } else { most };
         let mut new = Part { last, ..new };
         if most > 0 {
@@ -327,7 +327,7 @@ pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> 
     parts.into_iter().zip(fresh).map(|(part, new)| part.unwrap_or_else(|| with_most(new))).collect()
 }
 
-/// A limit that took the place of another one of its kind.
+/// Returns a limit in the place of another one of its kind.
 fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
     let used = old.used(now);
     // It ends, or its next units come back, when they would have.
@@ -356,7 +356,7 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
         (Kind::Calendar(calendar), Kind::Calendar(before)) if calendar == before => {
             Part { capacity: new.capacity, ..old.clone() }
         }
-        // Other windows: all of it counts in this one.
+        // With other windows, all of it counts in this one.
         (Kind::SlidingWindow { .. }, Kind::SlidingWindow { .. }) => {
             let mut part = Part { last: now, ..new.clone() };
             if used > 0 {
@@ -377,7 +377,7 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
     })
 }
 
-/// What is left of all that was charged, in this order.
+/// Returns what is left of all charges, in this order.
 fn sum<'a>(changes: impl Iterator<Item = &'a Change>) -> i128 {
     changes.fold(0, |sum, change| (sum + change.cost).max(0))
 }

@@ -5,7 +5,7 @@ use crate::key::Holds;
 use crate::place::Model;
 use crate::properties::{Check, require};
 
-/// Every outcome equals the reference's.
+/// Checks that every outcome equals the reference's.
 ///
 /// # Errors
 /// The first operation on which they differ.
@@ -15,7 +15,7 @@ pub fn equals_the_reference(subject: &mut impl Subject, trace: &Trace) -> Check 
     })
 }
 
-/// Every outcome of `store`, and what its key holds and until when, equals the model's.
+/// Checks that every outcome of `store`, and the contents and the expiry of its key, equal the model's.
 ///
 /// # Errors
 /// The first difference.

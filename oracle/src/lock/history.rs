@@ -1,25 +1,25 @@
-//! What follows from the operations that were done on a lock: its grants, and the holds that ended.
+//! The grants of a lock and its ended holds, as they follow from its operations.
 
 use super::{Action, Grant, Op};
 
-/// How many of the latest holds that ended are known (L10).
+/// How many of the latest ended holds are known (L10).
 const REMEMBERED: usize = 4;
 
 /// An operation that was done, and when.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Done {
-    /// The operation.
+    /// The operation itself.
     pub(super) op: Op,
-    /// When, in microseconds.
+    /// When it was done, in microseconds.
     pub(super) at_us: u64,
-    /// Its grant right after it: without holds and deadline where it is free.
+    /// The grant right after it; without holds and deadline if the lock is free.
     pub(super) grant: Grant,
 }
 
-/// How a hold ended.
+/// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was given back, when its grant had this token and so many holds were left.
+    /// It was released, when its grant had this token and so many holds were left.
     Released(u64, u64),
     /// Its grant of this token was freed by force.
     Broken(u64),
@@ -27,7 +27,7 @@ pub(super) enum End {
     Expired,
 }
 
-/// The holds of the grant of this token: those that were acquired and not given back, the oldest first.
+/// Returns the holds of the grant of this token that were not released, the oldest first.
 pub(super) fn holds(done: &[Done], token: u64) -> Vec<u128> {
     let mut holds = Vec::new();
     for done in done.iter().filter(|done| done.grant.token == token) {
@@ -41,8 +41,8 @@ pub(super) fn holds(done: &[Done], token: u64) -> Vec<u128> {
     holds
 }
 
-/// The grant of a token, with its owner, unless it is over: its deadline is the latest that any acquire or renewal
-/// asked for.
+/// Returns the grant of a token, with its owner, unless it has ended. Its deadline is the latest that any acquire or
+/// renewal asked for.
 pub(super) fn grant(done: &[Done], token: u64) -> Option<(u128, Grant)> {
     let of_it = || done.iter().filter(|done| done.grant.token == token);
     let owner = of_it().find_map(|done| match done.op.action {
@@ -58,7 +58,7 @@ pub(super) fn grant(done: &[Done], token: u64) -> Option<(u128, Grant)> {
     (holds > 0).then_some((owner, grant))
 }
 
-/// The latest holds that ended and are known, the oldest first.
+/// Returns the latest ended holds that are known, the oldest first.
 pub(super) fn ended(done: &[Done]) -> Vec<(u128, End)> {
     let mut ended = Vec::new();
     for (at, Done { op, grant, .. }) in done.iter().enumerate() {
@@ -72,7 +72,7 @@ pub(super) fn ended(done: &[Done]) -> Vec<(u128, End)> {
                     holds(before, token).into_iter().map(|hold| (hold, End::Broken(token))),
                 );
             }
-            // The first one of its grant ends what was left of the one before.
+            // The first acquire of a grant ends the remaining holds of the one before.
             Action::Acquire { .. } => {
                 let latest = before.last().map_or(token, |latest| latest.grant.token);
                 if latest != token {

@@ -1,8 +1,7 @@
 //! The laws of the lock: L1 to L5 and L8 to L10, and D9 and D12.
 //!
-//! [`Laws`] is told each operation with its outcome, and knows what must be true of the lock from
-//! that alone. The property tests, the simulated worlds, the exhaustive search and the museum judge
-//! by it.
+//! [`Laws`] observes each operation with its outcome, and derives the lock's only true state from them. The property
+//! tests, the simulated worlds, the exhaustive search and the museum judge by it.
 
 mod judge;
 
@@ -12,19 +11,19 @@ use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
 
-/// How many of the latest holds that ended are remembered (L10).
+/// How many of the last ended holds are remembered (L10).
 const REMEMBERED: usize = 4;
 
-/// One operation of a lock. It has changed something where that is more than its waiters.
+/// One operation of a lock. It counts as a change only if it changes more than the waiters.
 pub type Seen = judged::Seen<Op, Outcome>;
 
-/// What judging it came to.
+/// The verdict on one operation.
 pub type Verdict = judged::Verdict<Case>;
 
 /// Declares the cases, and the list of them.
 macro_rules! cases {
     ($($(#[$about:meta])* $case:ident,)*) => {
-        /// What an operation is an example of.
+        /// A case that an operation is an example of.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Case {
             $($(#[$about])* $case,)*
@@ -38,56 +37,56 @@ macro_rules! cases {
 }
 
 cases! {
-    /// It comes at the moment at which the lease ends.
+    /// It comes exactly when the lease ends.
     LeaseEndsNow,
     /// The lock was free, and is granted.
     Granted,
-    /// That happens while others wait in line, or the owner does.
+    /// It is granted while others wait in line, or the owner does.
     GrantedInLine,
-    /// That happens to a waiter in line.
+    /// It is granted to a waiter in line.
     GrantedToWaiter,
-    /// That happens after a lease that was not given back.
+    /// It is granted after a lease that was not released.
     GrantedAfterLease,
-    /// The holder takes it once more.
+    /// The holder acquires it once more.
     ReEntered,
     /// A lease is renewed.
     Renewed,
-    /// A hold is given back.
+    /// A hold is released.
     Released,
-    /// A hold is not given back, while the caller has others.
+    /// An unknown hold is not released, while the caller has others.
     OtherHoldKept,
     /// The lock is freed by force.
     Freed,
-    /// It is not, since another grant is live.
+    /// The lock is not freed by force, since another grant is live.
     FreedTooLate,
     /// An acquire is refused, since the lock is held.
     Refused,
-    /// An acquire is refused, since somebody else is next.
+    /// An acquire is refused, since another owner is next in line.
     NotNext,
     /// An acquire comes too late.
     TooLate,
-    /// What was done before comes again.
+    /// An operation is repeated.
     Repeated,
-    /// That is an acquire of a hold that has ended.
+    /// An acquire is repeated after its hold has ended.
     Reused,
-    /// Nobody holds what is to be renewed or given back.
+    /// The hold of a renewal or a release does not exist.
     NotHeld,
 }
 
-/// A lock as it must be.
+/// The state of a lock, as it must be.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Laws {
     record: Record,
-    /// The newest token of all, also where it was lost.
+    /// The newest token of all, even if its grant was lost.
     newest: u64,
 }
 
-/// What a lock's record must have.
+/// The necessary contents of a lock's record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Record {
-    /// The latest, also where its lease is over.
+    /// The latest grant, even if its lease has ended.
     latest: Option<Latest>,
-    /// The last holds that ended, the oldest first.
+    /// The last ended holds, the oldest first.
     ended: Vec<Ended>,
     line: Line,
     /// Until when it is kept at least: for its lease, its holds, its token and its line.
@@ -102,7 +101,7 @@ struct Latest {
     since_us: u64,
     token: u64,
     deadline_us: u64,
-    /// The holds that were not given back.
+    /// The holds that were not released.
     ids: Vec<u128>,
 }
 
@@ -110,15 +109,15 @@ struct Latest {
 struct Ended {
     id: u128,
     how: How,
-    /// Until then it must be remembered, whatever else is.
+    /// Until when it must be remembered in any case.
     until_us: u64,
-    /// Whether the record was surely there when it ended, and at each grant since.
+    /// Whether the record was surely there when the hold ended, and at each grant since.
     is_sure: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum How {
-    /// It was given back: the token, and how many holds were left.
+    /// It was released: the token, and the number of remaining holds.
     Released(u64, u64),
     /// The grant of this token was freed by force.
     Broken(u64),
@@ -127,12 +126,12 @@ enum How {
 }
 
 impl Laws {
-    /// Returns the latest grant, also where its lease is over.
+    /// Returns the latest grant, even if its lease has ended.
     pub fn latest(&self) -> Option<Grant> {
         self.record.latest.as_ref().map(Latest::grant)
     }
 
-    /// Returns the holds of the latest grant that were not given back.
+    /// Returns the holds of the latest grant that were not released.
     pub fn holds(&self) -> &[u128] {
         self.record.latest.as_ref().map_or(&[], |latest| &latest.ids)
     }
@@ -142,7 +141,7 @@ impl Laws {
         self.record.live(now_us)
     }
 
-    /// Returns what is right for this owner where it is refused.
+    /// Returns the right answer to a refused owner.
     pub fn refusal(&self, owner: u128, now_us: u64) -> Outcome {
         let (live, (before, _)) = (self.live(now_us), self.record.line.before(owner, now_us));
         match *before.end() {
@@ -151,15 +150,14 @@ impl Laws {
         }
     }
 
-    /// Tells when leases and places in line end, and what is remembered, in microseconds.
+    /// Returns when leases and places in line end, and until when holds are remembered, in microseconds.
     pub fn ends_us(&self) -> impl Iterator<Item = u64> {
         let lease = self.record.latest.iter().map(|latest| latest.deadline_us);
         let ended = self.record.ended.iter().map(|ended| ended.until_us);
         lease.chain(ended).chain(self.record.line.ends_us())
     }
 
-    /// Takes over from the store of which `before` was true, as a replica does: tokens go on from
-    /// there.
+    /// Takes over from the store that `before` describes, as a replica does: tokens go on from there.
     pub fn follow(&mut self, before: &Laws) {
         self.newest = before.newest;
     }
@@ -174,14 +172,14 @@ impl Laws {
         judged::covers(token, latest.map(|latest| latest.deadline_us), ends_us)
     }
 
-    /// Forgets the key, which somebody has deleted.
+    /// Forgets the key, which was deleted.
     pub fn deleted(&mut self) {
         self.record = Record::default();
     }
 
-    /// Judges what was carried out, and learns from it.
+    /// Judges one operation, and learns from it.
     ///
-    /// What breaks a law is believed as it was told, so that what comes after it can be judged.
+    /// An outcome that breaks a law is believed, so that later ones can be judged.
     pub fn observe(&mut self, seen: &Seen) -> Verdict {
         let mut verdict = Verdict::default();
         let (record, now_us) = (&mut self.record, seen.now_us);
@@ -195,7 +193,7 @@ impl Laws {
             verdict.broke(Property::D9, &what);
         }
         Judge { seen, now_us, laws: self, verdict: &mut verdict }.judge();
-        // The clock may step back: what was not dropped then counts again.
+        // The clock may step back: a record that was not dropped then counts again.
         if let Some(kept) = kept.filter(|_| self.record == Record::default()) {
             self.record = kept;
         }
@@ -209,8 +207,7 @@ impl Record {
         Some((live.owner, live.grant()))
     }
 
-    /// What is right for an operation that was done before, and whether that is certainly
-    /// remembered.
+    /// Returns the right answer to a repeated operation, and whether it is certainly remembered.
     fn known(&self, op: &Op, now_us: u64) -> Option<(Outcome, bool)> {
         let is_kept = now_us < self.keep_us;
         let mut ended = self.ended.iter();
@@ -224,7 +221,7 @@ impl Record {
                     Some(latest) if !latest.is_live(now_us) => true,
                     _ => ended.find(|ended| ended.id == hold)?.is_sure,
                 };
-                // That comes first.
+                // The check for lateness comes first.
                 let is_late = now_us > not_after_us;
                 let right = if is_late { Outcome::TooLate } else { Outcome::Reused };
                 Some((right, is_sure && is_kept))
@@ -244,7 +241,7 @@ impl Record {
         }
     }
 
-    /// The record is written, and kept for what was done.
+    /// Records that the record is written, and how long it is kept.
     fn keep(&mut self, now_us: u64, remember_us: u64) {
         let Some(Latest { ids, token, deadline_us, .. }) = &self.latest else { return };
         let lease_us = if ids.is_empty() { 0 } else { *deadline_us };

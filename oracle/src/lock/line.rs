@@ -1,12 +1,11 @@
-//! The waiters in line, told from what they asked and when (L9).
+//! The waiters in line, derived from their calls and the times of these (L9).
 
 use std::ops::RangeInclusive;
 
 /// The waiters, in no order.
 ///
-/// A client does not know for how long beyond its span a place is kept, so each place has two
-/// stories: that it was kept for no longer, and that it was kept for as long as may be. Nobody is
-/// passed over by both of them.
+/// A client does not know how long beyond its span a place is kept. So each place has two stories: that it was kept no
+/// longer, and that it was kept as long as is allowed. Nobody is passed over by both of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Line {
     waiters: Vec<Waiter>,
@@ -26,12 +25,12 @@ struct Waiter {
 }
 
 impl Line {
-    /// When the waiters lose their places.
+    /// Returns when the waiters lose their places.
     pub(super) fn ends_us(&self) -> impl Iterator<Item = u64> {
         self.waiters.iter().map(|waiter| waiter.surely_until_us)
     }
 
-    /// The clock shows this time.
+    /// Records that the clock shows this time.
     pub(super) fn pass(&mut self, now_us: u64) {
         for waiter in &mut self.waiters {
             waiter.is_late |= now_us >= waiter.surely_until_us;
@@ -64,7 +63,7 @@ impl Line {
         self.rank();
     }
 
-    /// Gives a place up. An ended one stays, and counts again once the clock is set back.
+    /// Gives up a place. An ended one stays, and counts again once the clock is set back.
     pub(super) fn leave(&mut self, owner: u128) {
         self.waiters.retain(|waiter| waiter.owner != owner || waiter.is_late);
         self.rank();
@@ -76,7 +75,7 @@ impl Line {
         self.rank();
     }
 
-    /// How many are before this owner, surely and at most, and when the last of those places ends.
+    /// Returns how many are before this owner, surely and at most, and when the last of those places ends.
     pub(super) fn before(&self, owner: u128, now_us: u64) -> (RangeInclusive<u64>, u64) {
         let mine = self.waiters.iter().find(|one| one.owner == owner && now_us < one.until_us);
         let came = mine.map_or(usize::MAX, |mine| mine.came);
@@ -89,14 +88,14 @@ impl Line {
         (surely.count() as u64..=most.count() as u64, until_us)
     }
 
-    /// How many have a place: surely, and at most.
+    /// Returns how many have a place: surely, and at most.
     pub(super) fn count(&self, now_us: u64) -> RangeInclusive<u64> {
         let most = self.waiters.iter().filter(|waiter| now_us < waiter.until_us);
         let surely = most.clone().filter(|waiter| !waiter.is_late);
         surely.count() as u64..=most.count() as u64
     }
 
-    /// Whether this owner has a place, or may have one.
+    /// Returns whether this owner has a place, or may have one.
     pub(super) fn has(&self, owner: u128) -> bool {
         self.waiters.iter().any(|waiter| waiter.owner == owner)
     }

@@ -1,5 +1,4 @@
-//! The lock's part of the suite: its operations, its laws L1 to L5 and L8 to L10, an independent
-//! reference, and traces.
+//! The lock's operations, its laws L1 to L5 and L8 to L10, an independent reference, and traces.
 
 #[cfg(feature = "properties")]
 pub mod equality;
@@ -32,16 +31,16 @@ pub use strategies::{Trace, trace};
 /// One operation on one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What is asked.
+    /// The operation itself.
     pub action: Action,
-    /// The lease that it asks for, in microseconds.
+    /// The requested lease, in microseconds.
     pub lease_us: u64,
-    /// How long it is to be remembered, in microseconds.
+    /// How long the operation is remembered, in microseconds.
     pub remember_us: u64,
 }
 
 impl Op {
-    /// The id of the hold that it names.
+    /// Returns the id of the hold that it names.
     pub fn hold(&self) -> Option<u128> {
         match self.action {
             Action::Acquire { hold, .. } | Action::Release { hold, .. } => Some(hold),
@@ -50,89 +49,89 @@ impl Op {
     }
 }
 
-/// What is asked of a lock.
+/// An operation of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Take it, or hold it once more.
+    /// Acquires the lock, or holds it once more.
     Acquire {
         /// The caller.
         owner: u128,
         /// The id of the hold.
         hold: u128,
-        /// Too late after this time, in microseconds.
+        /// When it becomes too late, in microseconds.
         not_after_us: u64,
-        /// For how long it waits where it is refused, in microseconds.
+        /// How long it waits if it is refused, in microseconds.
         waits_us: u64,
-        /// Whether it does so in line.
+        /// Whether it waits in line.
         in_line: bool,
-        /// Who it is in words.
+        /// The caller in words.
         label: Option<Label>,
     },
-    /// Give up a place in the queue.
+    /// Gives up a place in the queue.
     Withdraw {
-        /// Whose.
+        /// The waiter.
         owner: u128,
     },
-    /// Extend the lease.
+    /// Extends the lease.
     Renew {
         /// The caller.
         owner: u128,
-        /// Only the grant of this token.
+        /// The token of the only grant that it may extend.
         token: Option<u64>,
     },
-    /// Give one hold back.
+    /// Releases one hold.
     Release {
         /// The caller.
         owner: u128,
         /// The id of the hold.
         hold: u128,
     },
-    /// Break the grant of this token.
+    /// Frees the grant of this token by force.
     ForceRelease {
         /// The token.
         token: u64,
     },
-    /// Ask who holds it.
+    /// Asks for the holder.
     Inspect,
 }
 
-/// What an operation came to.
+/// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Acquired or renewed, now or before.
     Held(Grant),
-    /// Given back or freed by force, now or before.
+    /// Released or freed by force, now or before.
     Released {
         /// The token of the grant.
         token: u64,
-        /// How many holds were left.
+        /// The number of remaining holds.
         holds: u64,
     },
     /// Refused, with the live grant if there is one.
     Refused(Option<(u128, Grant)>),
     /// It came after its `not_after`.
     TooLate,
-    /// Refused, although nobody holds it.
+    /// Refused, although the lock is free.
     Queued {
         /// How many have a place before the caller's.
         ahead: u64,
         /// When the first place ends, in microseconds.
         until_us: u64,
     },
-    /// There is no place of that owner any more.
+    /// The owner has no place any more.
     Withdrawn,
-    /// What an inspection saw.
+    /// The result of an inspection.
     Seen(Sight),
-    /// The id is that of a hold that has ended.
+    /// The id belongs to a hold that has ended.
     Reused,
     /// Any other error.
     Failed(String),
 }
 
-/// What an inspection sees.
+/// The result of an inspection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sight {
-    /// The live grant and its owner, if anybody holds the lock.
+    /// The live grant and its owner, if the lock is held.
     pub live: Option<(u128, Grant)>,
     /// When it was granted, in microseconds.
     pub since_us: Option<u64>,
@@ -142,12 +141,12 @@ pub struct Sight {
     pub queued: u64,
 }
 
-/// A grant as it stands.
+/// A grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     /// The fencing token.
     pub token: u64,
-    /// How often it is held.
+    /// The number of its holds.
     pub holds: u64,
     /// The end of the lease in microseconds.
     pub deadline_us: u64,
@@ -204,7 +203,7 @@ fn lock(op: &Op) -> Lock {
     Lock::new(lease, remember).expect("leases within the bounds")
 }
 
-/// The command that an operation stands for.
+/// The command of an operation.
 enum Asked {
     Operation(Operation),
     Withdraw(Withdraw),

@@ -1,25 +1,25 @@
-//! The lock a second time, as plainly as it can be said: everything follows from the list of
-//! operations that were done, and of what was written about the waiters.
+//! The lock a second time, as plainly as possible: everything follows from the list of its operations, and from the
+//! writes about its waiters.
 
 use lockage_core::lock::MAX_HOLDS;
 
 use super::history::{Done, End, ended, grant, holds};
 use super::{Action, Grant, Op, Outcome, Sight, Subject};
 
-/// How many wait in line at most (L9).
+/// The most places in line (L9).
 const PLACES: usize = 100;
 
-/// One lock, as the contract says it behaves.
+/// One lock that behaves as its contract says.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     done: Vec<Done>,
-    /// Of every write.
+    /// The turns of all writes.
     turns: Vec<(u64, Turn)>,
-    /// Until when somebody is known to wait. It only decides whether there is something to write.
+    /// Until when a waiter is known. It only decides whether there is something to write.
     wake_us: u64,
 }
 
-/// What a write meant to the waiters in line: it also drops the places that have ended.
+/// The effect of a write on the line; it also drops the places that have ended.
 #[derive(Clone, Copy, Debug)]
 enum Turn {
     Asked { owner: u128, until_us: u64 },
@@ -28,8 +28,8 @@ enum Turn {
 }
 
 impl Reference {
-    /// The moment from which on nothing here matters any more: no hold is to be remembered,
-    /// no lease is still to run, and no token is ahead of the clock.
+    /// Returns when nothing here matters any more: no hold must be remembered, no lease runs, and no token is ahead of
+    /// the clock.
     pub fn keep_us(&self) -> u64 {
         let kept = self.done.iter().map(|done| {
             let remembered = done.at_us.max(done.grant.deadline_us) + done.op.remember_us;
@@ -42,13 +42,13 @@ impl Reference {
         kept.chain(places).max().unwrap_or(0)
     }
 
-    /// When each place in the queue ends, ended ones included that are still written down.
+    /// Returns when each recorded place in the queue ends, ended ones included.
     pub fn places_us(&self) -> impl DoubleEndedIterator<Item = u64> {
         let latest_us = self.turns.last().map_or(0, |&(at_us, _)| at_us);
         self.places(latest_us).into_iter().map(|(_, until_us)| until_us)
     }
 
-    /// The places that have not ended: whose, and until when.
+    /// Returns the places that have not ended: their owners, and until when.
     fn places(&self, now_us: u64) -> Vec<(u128, u64)> {
         let mut places: Vec<(u128, u64)> = Vec::new();
         for &(at_us, turn) in &self.turns {
@@ -68,7 +68,7 @@ impl Reference {
         places
     }
 
-    /// What is written for an acquire that is refused and waits.
+    /// Writes for a refused acquire that waits.
     fn waits(&mut self, op: &Op, now_us: u64) {
         let Action::Acquire { owner, waits_us, in_line, .. } = op.action else { return };
         let places = self.places(now_us);
@@ -88,28 +88,28 @@ impl Reference {
         }
     }
 
-    /// The latest token that was given out.
+    /// Returns the latest token.
     pub fn token(&self) -> u64 {
         self.done.last().map_or(0, |done| done.grant.token)
     }
 
-    /// The end of the latest grant's lease.
+    /// Returns the end of the latest grant's lease.
     pub fn deadline_us(&self) -> u64 {
         grant(&self.done, self.token()).map_or(0, |(_, grant)| grant.deadline_us)
     }
 
-    /// The latest grant's owner and holds, live or not.
+    /// Returns the latest grant's owner and holds, live or not.
     pub fn held(&self) -> Option<(u128, Vec<u128>)> {
         let (owner, _) = grant(&self.done, self.token())?;
         Some((owner, holds(&self.done, self.token())))
     }
 
-    /// The grant that is live at a time.
+    /// Returns the grant that is live at a time.
     fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
         grant(&self.done, self.token()).filter(|(_, grant)| now_us < grant.deadline_us)
     }
 
-    /// What an inspection sees.
+    /// Returns the result of an inspection.
     fn sight(&self, now_us: u64) -> Sight {
         let queued = self.places(now_us).len() as u64;
         let Some((owner, grant)) = self.live(now_us) else {
@@ -121,7 +121,7 @@ impl Reference {
         Sight { live: Some((owner, grant)), since_us: Some(granted.at_us), label, queued }
     }
 
-    /// What is told without anything to do.
+    /// Returns the outcome of an operation that changes nothing.
     fn known(&self, op: &Op, now_us: u64) -> Option<Outcome> {
         let (live, ended) = (self.live(now_us), ended(&self.done));
         let end_of = |hold| ended.iter().find(|(known, _)| *known == hold).map(|(_, end)| *end);
@@ -149,7 +149,7 @@ impl Reference {
         }
     }
 
-    /// The next owner, if any waits in line.
+    /// Returns the next owner, if any waits in line.
     fn next(&self, now_us: u64) -> Option<u128> {
         self.places(now_us).first().map(|&(owner, _)| owner)
     }
@@ -165,7 +165,7 @@ impl Reference {
         }
     }
 
-    /// The token of the grant that an operation is for, unless it is refused.
+    /// Returns the token of the grant that an operation is for, unless it is refused.
     fn serve(&self, op: &Op, now_us: u64) -> Option<u64> {
         let live = self.live(now_us);
         let live_of = |who: u128, which: Option<u64>| {
@@ -228,7 +228,7 @@ impl Subject for Reference {
         seen.done.push(Done { op: *op, at_us: now_us, grant: free });
         let left = grant(&seen.done, token).map_or(free, |(_, grant)| grant);
         seen.done.last_mut().expect("it was just put there").grant = left;
-        // A renewal that renews nothing is not written.
+        // A renewal that extends nothing is not written.
         let is_renewal = matches!(op.action, Action::Renew { .. });
         if !is_renewal || (seen.deadline_us(), seen.keep_us()) != before {
             *self = seen;

@@ -9,14 +9,14 @@ use lockage_core::lock::Label;
 use super::{Action, Op, Outcome, Reference, Subject};
 use crate::key::MAX_TIME_US;
 
-/// Some operations on one lock.
+/// Operations on one lock.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// Where the clock begins, in microseconds.
     pub start_us: u64,
     /// Whether the clock may step back.
     pub backwards: bool,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -31,7 +31,7 @@ pub struct Step {
     waits_us: u64,
 }
 
-/// How the clock moves; the last field is an offset in microseconds, -1 to 1.
+/// A move of the clock; the last field is an offset in microseconds, -1 to 1.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Stay,
@@ -53,8 +53,7 @@ enum Move {
 
 #[derive(Clone, Copy, Debug)]
 enum Ask {
-    /// By an owner, with `not_after` so many microseconds from now; never too late where there is
-    /// none.
+    /// By an owner, with `not_after` so many microseconds from now; never too late for `None`.
     Acquire(u128, Option<i64>, Way),
     Withdraw(u128),
     Renew(u128, Token),
@@ -62,23 +61,23 @@ enum Ask {
     Release(Option<u128>, Which),
     ForceRelease(Token),
     Inspect,
-    /// The operation that was sent so many before this one, once more.
+    /// Repeats the operation that was sent so many before this one.
     Repeat(usize),
     /// An acquire under the id of the hold that was named so many operations before.
     Misuse(usize),
 }
 
-/// Which hold is given back.
+/// The hold that is released.
 #[derive(Clone, Copy, Debug)]
 enum Which {
-    /// One of those of the latest grant, where there is one; else as below.
+    /// One of the latest grant, if there is one; otherwise as below.
     Held(usize),
-    /// The one that was asked for so many acquires ago.
+    /// The hold of the acquire so many acquires ago.
     Asked(usize),
     Unknown,
 }
 
-/// How an acquire waits where it is refused.
+/// How an acquire waits if it is refused.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Not,
@@ -86,18 +85,18 @@ enum Way {
     InLine,
 }
 
-/// Which token an operation names.
+/// The token that an operation names.
 #[derive(Clone, Copy, Debug)]
 enum Token {
     Unnamed,
-    /// The latest, and so many more or less.
+    /// The latest token, and so many more or less.
     Latest(i64),
     Exactly(u64),
 }
 
 impl Trace {
-    /// Puts the trace to `subject` and tells each operation with its time and outcome. What it
-    /// refers back to is taken from the reference, which runs beside it.
+    /// Plays the trace on `subject`, and passes each operation with its time and outcome to `seen`. Its references to
+    /// the past are resolved by the reference, which runs beside it.
     ///
     /// # Errors
     /// The first error of `seen`, which ends the play.
@@ -193,7 +192,7 @@ impl Step {
 }
 
 impl Which {
-    /// Its owner and its id.
+    /// Returns its owner and its id.
     fn hold(self, reference: &Reference, sent: &[Op]) -> Option<(u128, u128)> {
         let asked = |back| {
             let asked = sent.iter().rev().filter_map(|op| match op.action {
@@ -213,17 +212,16 @@ impl Which {
     }
 }
 
-/// Traces of up to `max_steps`.
+/// Returns traces of up to `max_steps`.
 pub fn trace(max_steps: usize, backwards: bool) -> BoxedStrategy<Trace> {
     let start = prop_oneof![
         6 => 1_763_700_000_000_000..1_763_800_000_000_000_u64,
         2 => 0..100_u64,
         1 => (MAX_TIME_US - 1_000_000_000)..=MAX_TIME_US,
     ];
-    // Some traces have leases so short that a clock that is behind gives out more tokens than a
-    // lease has microseconds.
+    // Some traces have leases so short that a slow clock grants more tokens than a lease has microseconds.
     let hasty = prop::bool::weighted(0.3);
-    // In some, the waiters wait for long, and all for as long, so that there are several of them.
+    // In some, all waiters wait for equally long, so that there are several of them.
     let patient = prop::bool::weighted(0.5);
     let traces = (start, hasty, patient, vec(step(), 1..=max_steps));
     traces
@@ -244,10 +242,10 @@ pub fn trace(max_steps: usize, backwards: bool) -> BoxedStrategy<Trace> {
         .boxed()
 }
 
-/// Owners, one of them all zeros, which is also how a free lock is written.
+/// Owners, one of them all zeros, which is also the owner of a free lock.
 const OWNERS: [u128; 5] = [0xa11ce, 0, u128::MAX, 0xb0b, 0xca401];
 
-/// Some acquires have one, of every length that is packed otherwise.
+/// Returns a label for some acquires, of each length that is packed in a different way.
 fn label(index: usize) -> Option<Label> {
     let text = "!host-1/4711~:0123456789=?{}ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghij";
     let len = [0, 1, 5, 6, 7, 12, 64, 0][index % 8];
@@ -332,8 +330,8 @@ fn token() -> BoxedStrategy<Token> {
     .boxed()
 }
 
-/// A lease, or a time to remember, in microseconds: tiny, mainstream, up to half of the longest
-/// span that is remembered.
+/// Returns a lease, or a time to remember, in microseconds: tiny, common, up to half of the longest span that is
+/// remembered.
 fn span() -> BoxedStrategy<u64> {
     prop_oneof![
         5 => 1..=20_u64,
@@ -343,7 +341,7 @@ fn span() -> BoxedStrategy<u64> {
     .boxed()
 }
 
-/// How long a caller waits, in microseconds: not at all, and as leases are.
+/// Returns how long a caller waits, in microseconds: zero, or as leases are.
 fn wait_span() -> BoxedStrategy<u64> {
     prop_oneof![1 => Just(0), 9 => span()].boxed()
 }

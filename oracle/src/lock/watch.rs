@@ -1,6 +1,5 @@
-//! Puts the laws to a lock: each operation of a trace, with an inspection right before and right
-//! after it. The same checks are put to the Rust machine, to the scripts in a store that drops
-//! expired keys, and to broken scripts.
+//! Checks the laws on a lock: each operation of a trace, with an inspection right before and right after it. The Rust
+//! machine, the scripts in a store that drops expired keys, and broken scripts pass through the same checks.
 
 use std::convert::Infallible;
 
@@ -22,18 +21,17 @@ pub const LAWS: [Property; 10] = {
 /// An inspection, an operation at the same time, and another inspection.
 pub type Step = [(Seen, Verdict); 3];
 
-/// Checks laws on what a trace does to a fresh lock.
+/// Checks laws on the effects of a trace on a fresh lock.
 ///
 /// # Errors
-/// The first operation that breaks one, and what is told of that. An operation that breaks others
-/// ends the play.
+/// The first operation that breaks one, and what was seen. An operation that breaks other laws ends the play.
 pub fn obeys(laws: &[Property], lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
     for step in watch(lock, trace) {
         let broken = || step.iter().flat_map(|(_, verdict)| &verdict.broken);
         if let Some(broken) = broken().find(|broken| laws.contains(&broken.property)) {
             return Err(Failure::new(format!("{}: {}: {step:#?}", broken.property, broken.what)));
         }
-        // A record that is dropped too soon shows in what is answered later.
+        // A record that is dropped too soon shows in later answers.
         if broken().any(|broken| broken.property != Property::D9) {
             return Ok(());
         }
@@ -41,7 +39,7 @@ pub fn obeys(laws: &[Property], lock: &mut OnKey<impl Holds>, trace: &Trace) -> 
     Ok(())
 }
 
-/// Plays a trace and writes down what can be seen.
+/// Plays a trace and records everything visible.
 pub fn watch<K: Holds>(lock: &mut OnKey<K>, trace: &Trace) -> Vec<Step> {
     let mut watched = Watched { lock, laws: Laws::default(), steps: Vec::new() };
     let Ok(()) = trace.play(&mut watched, |_, _, _, _, _| Ok::<(), Infallible>(()));
@@ -81,7 +79,7 @@ impl<K: Holds> Watched<'_, K> {
             _ => before != after,
         };
         let was_there = is_there(&before, now_us);
-        // What has expired is dropped by whatever comes, and that changes nothing.
+        // Any operation drops an expired record, which changes nothing.
         let changed = Some(changed && (was_there || after.is_some()));
         let seen = Seen { op: *op, now_us, outcome, was_there, changed };
         let verdict = self.laws.observe(&seen);
@@ -89,8 +87,8 @@ impl<K: Holds> Watched<'_, K> {
     }
 }
 
-/// The record without its waiters: without the fifth and the sixth word of its head (until when it is
-/// kept, and until when somebody waits), its queue, and its expiry, which is set anew with those.
+/// Returns the record without its waiters: without the fifth and the sixth word of its head (until when it is kept, and
+/// until when somebody waits), its queue, and its expiry, which is set anew with those.
 fn but_for_who_waits(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };
     let (head, rest) = text.split_once('|')?;
@@ -100,9 +98,8 @@ fn but_for_who_waits(held: &Held) -> Option<String> {
     Some(format!("{}|{done}", words.join(" ")))
 }
 
-/// D9: from the moment at which the record may be forgotten, one that was dropped and one that was
-/// kept act alike, also for operations that were sent before. `kept` and `dropped` are two fresh
-/// locks.
+/// Checks D9: once the record may be forgotten, a dropped one and a kept one act alike, also for operations that were
+/// sent before. `kept` and `dropped` are two fresh locks.
 ///
 /// # Errors
 /// The first operation on which they differ.

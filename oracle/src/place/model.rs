@@ -1,4 +1,4 @@
-//! The Rust machines over a key that expires as Redis has it.
+//! The Rust machines over a key that expires as in Redis.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -10,30 +10,30 @@ use lockage_core::{
 use super::Time;
 use crate::key::{Held, Holds, Key, Slot, time};
 
-/// A fresh key. It is alive while the store's millisecond is not after the one that was set by the
-/// latest write, and gone for good at the first access after that.
+/// A fresh key. It is alive up to the store's millisecond that the latest write set, and gone for good at the first
+/// access after that.
 #[derive(Clone, Debug)]
 pub struct Model {
     time: Time,
     slot: Slot,
     expire_ms: u64,
-    /// The key beside it that the latest command had.
+    /// The key beside it that the latest command used.
     beside: Option<u128>,
-    /// The last millisecond at which each of those is alive.
+    /// The last millisecond at which each of the keys beside it is alive.
     beside_expire_ms: BTreeMap<u128, u64>,
-    /// The latest time, in microseconds, where the clock only goes on.
+    /// The latest time, in microseconds, if the clock never steps back.
     only_on: Option<u64>,
 }
 
 impl Model {
-    /// A key that was never used.
+    /// Returns a key that was never used.
     pub fn new(time: Time) -> Self {
         let (slot, beside, beside_expire_ms, only_on) = Default::default();
         Model { time, slot, expire_ms: 0, beside, beside_expire_ms, only_on }
     }
 
-    /// A key that was never used, as it is seen through a store's seam: what it holds is hidden. Its clock only goes
-    /// on, as otherwise the moment at which a store drops an expired record could be seen.
+    /// Returns a key that was never used, as seen through a store's seam: its contents are hidden. Its clock never
+    /// steps back, since the moment at which a store drops an expired record would show otherwise.
     pub fn behind_a_seam() -> Self {
         Model { only_on: Some(0), ..Model::new(Time::Store) }
     }
@@ -70,7 +70,7 @@ impl Key for Model {
         if let Some(id) = self.beside
             && let Some(record) = &self.slot.1[&id]
             && Some(record) != beside_before.as_ref()
-            // What is settled is kept as long as before.
+            // A settled reservation is kept as long as before.
             && !beside_before.is_some_and(|before| record.is_kept_as(&before))
         {
             let expire_ms = store_ms + self.ttl_ms(record.forget_at().as_micros(), now);
@@ -88,7 +88,8 @@ impl Key for Model {
 }
 
 impl Model {
-    /// TTL = forget time - raw now, rounded up to ms and never 0 (D2), and the skew.
+    /// Returns the milliseconds to live: the time until the record may be forgotten, rounded up and never 0 (D2), and
+    /// the skew.
     fn ttl_ms(&self, forget_at_us: u64, now: Timestamp) -> u64 {
         let ttl_ms = forget_at_us.saturating_sub(now.as_micros()).div_ceil(1000).max(1);
         match self.time {
@@ -97,7 +98,7 @@ impl Model {
         }
     }
 
-    /// Drops what is beside the key and has expired, and returns what is there.
+    /// Drops the key beside it if it has expired, and returns it otherwise.
     fn drop_beside(&mut self, store_ms: u64) -> Option<Record> {
         let id = self.beside?;
         if self.beside_expire_ms.get(&id).is_none_or(|expire_ms| store_ms > *expire_ms) {
@@ -106,10 +107,9 @@ impl Model {
         self.slot.1.get(&id).cloned().flatten()
     }
 
-    /// Whether this command, which has left the record as it was, has written it nevertheless, so that its
-    /// expiry is set anew: as a block does, without an id, of a key that is blocked for longer; a limit that
-    /// is stored and was before; a call that has learned of a limit per client; and a value that is written
-    /// once more.
+    /// Returns whether a command that has not changed the record has written it nevertheless, so that its expiry is set
+    /// anew: a block, without an id, of a key that is blocked for longer; a limit that was stored before; a call that
+    /// has learned of a limit per client; and a value that is written once more.
     fn writes_the_same(&self, command: &impl Command, now: Timestamp) -> bool {
         let Some(record) = &self.slot.0 else { return false };
         let head = match record.stored() {
@@ -125,7 +125,7 @@ impl Model {
         match call.script() {
             ScriptId::LimiterSet => own[0] != "a",
             ScriptId::LimiterPeek => false,
-            // Unless it is stale.
+            // Unless the token is stale.
             ScriptId::FencedWrite => {
                 let newest = head.split(' ').nth(1).and_then(|token| token.parse::<u64>().ok());
                 own[0].parse().ok() >= newest || !live
@@ -136,14 +136,14 @@ impl Model {
     }
 }
 
-/// Returns this time, or the latest one where the clock only goes on and that is later.
+/// Returns this time, or a later one that was seen before if the clock never steps back.
 fn only_on(latest_us: &mut Option<u64>, now: Timestamp) -> Timestamp {
     let Some(latest_us) = latest_us else { return now };
     *latest_us = now.as_micros().max(*latest_us);
     time(*latest_us)
 }
 
-/// Whether it was done: not where it was refused, nor where a block was for its clock.
+/// Returns whether a command was done: neither refused nor, for a block, too late by its clock.
 fn is_done<T: 'static, E>(outcome: &Result<T, E>) -> bool {
     let is_off = |outcome: &dyn Any| {
         matches!(outcome.downcast_ref(), Some(StoredLimitOutcome::<Adjusted>::ClockOff(_)))
@@ -151,14 +151,14 @@ fn is_done<T: 'static, E>(outcome: &Result<T, E>) -> bool {
     outcome.as_ref().is_ok_and(|outcome| !is_off(outcome))
 }
 
-/// Whether it is done by a script that leaves the expiry where it is as it should be.
+/// Returns whether its script leaves the expiry unchanged.
 fn leaves_expiry(script: ScriptId) -> bool {
     let of_lock = script.name().starts_with("lock_") || script.name().starts_with("fast_lock_");
     of_lock || is_fast_path(script)
 }
 
-/// Whether the fast path leaves this command on a reservation to the slow one: where it may have been made before, or is
-/// settled above its estimate.
+/// Returns whether the fast path leaves this command on a reservation to the slow path: if it may be a repetition, or
+/// settles above the estimate.
 fn is_left_to_slow_path(command: &impl Command, reserved: Option<&Record>) -> bool {
     let Some(Stored::Text(text)) = reserved.map(Record::stored) else { return false };
     let call = command.encode_text();
@@ -173,7 +173,7 @@ fn is_left_to_slow_path(command: &impl Command, reserved: Option<&Record>) -> bo
     }
 }
 
-/// Whether it is a limiter's script of the fast path.
+/// Returns whether it is a limiter's script of the fast path.
 pub fn is_fast_path(script: ScriptId) -> bool {
     matches!(
         script,

@@ -1,5 +1,4 @@
-//! Adjustments: what is taken, given back, charged beyond what fits, or blocked, and what none of
-//! that does.
+//! Adjustments: amounts that are taken, given back, charged beyond the limit, or blocked, and their side effects.
 
 use super::decisions::{agrees_with, end, within_time};
 use super::{Check, require};
@@ -11,11 +10,11 @@ use crate::subject::{Adjustment, Answer, Op, Subject, Verdict};
 /// An id that no trace uses.
 const ID: u128 = 0xc0de;
 
-/// Taking up to `most` grants exactly the smaller of that and what remains, and from then on the
-/// key acts as after an acquire of what was granted.
+/// Checks that taking up to `most` grants exactly the smaller of that and what remains, and that the key then acts as
+/// after an acquire of the granted amount.
 ///
 /// # Errors
-/// What was granted instead, or the first operation that is decided differently.
+/// The wrong grant, or the first operation that is decided differently.
 pub fn taking_up_to_is_an_acquire_of_what_fits<S: Subject>(
     taker: &mut S,
     mut twin: S,
@@ -42,12 +41,11 @@ pub fn taking_up_to_is_an_acquire_of_what_fits<S: Subject>(
     agrees_with(&mut twin, taker, &trace.continued(now_us, then))
 }
 
-/// What was just acquired and is given back leaves what there was; a refund gives back as much as
-/// it says, never more than was used, and nothing above the capacity; and a key that gave all back
-/// has all of it.
+/// Checks refunds. A refund of a cost that was just acquired restores the key; it gives back as much as it says, never
+/// more than was used, and nothing above the capacity; and a key that gave everything back has its whole capacity.
 ///
 /// # Errors
-/// What was left instead.
+/// The wrong remainder.
 pub fn a_refund_gives_back_what_was_used(
     subject: &mut impl Subject,
     trace: &Trace,
@@ -78,7 +76,7 @@ pub fn a_refund_gives_back_what_was_used(
 /// More than any limiter counts.
 const MOST: u64 = (1 << 53) - 1;
 
-/// No part has more than it holds, none has less than before, and none gained more than `amount`.
+/// Checks that no part has more than its capacity, none has less than before, and none gained more than `amount`.
 fn gave_back(before: &Answer, after: &Answer, amount: u64) -> Check {
     let held = before.each().into_iter().zip(after.each()).all(|((_, before), (limit, after))| {
         after <= limit && before <= after && after <= before.saturating_add(amount)
@@ -86,11 +84,11 @@ fn gave_back(before: &Answer, after: &Answer, amount: u64) -> Check {
     require(held, || format!("{amount} given back: {before:?}, then {after:?}"))
 }
 
-/// D11: an adjustment that is sent again under its id is done once: it gets the same answer, and the
-/// key acts as one to which it was sent once.
+/// Checks D11: an adjustment that is repeated under its id is done once. The repetition gets the same answer, and the
+/// key acts as after one adjustment.
 ///
 /// # Errors
-/// The first answer that tells.
+/// The first answer that differs.
 pub fn d11_an_adjustment_is_done_once<S: Subject>(
     again: &mut S,
     mut once: S,
@@ -114,12 +112,11 @@ pub fn d11_an_adjustment_is_done_once<S: Subject>(
     agrees_with(&mut once, again, &trace.continued(again_us, then))
 }
 
-/// A penalty is charged in full, as far as each limit's debt stays within one capacity, and never
-/// lets anything through earlier: nothing that the key admits at any later time is denied by one
-/// that was spared.
+/// Checks that a penalty is charged in full, as far as each limit's debt stays within one capacity, and admits nothing
+/// earlier: a key without the penalty would admit whatever the key admits later.
 ///
 /// # Errors
-/// What was charged instead, or what got through.
+/// The wrong charge, or the wrong admission.
 pub fn a_penalty_is_charged_in_full_and_admits_nothing<S: Subject>(
     punished: &mut S,
     spared: &mut S,
@@ -136,7 +133,7 @@ pub fn a_penalty_is_charged_in_full_and_admits_nothing<S: Subject>(
     let each = before.each().into_iter().zip(after.each()).zip(&trace.limits.parts);
     for (((_, before), (_, after)), part) in each {
         let left = before.saturating_sub(penalty);
-        // Several logs share one entry, which may be less.
+        // Several logs share one entry, which may be smaller.
         let shared = part.kind == Kind::SlidingLog && trace.limits.parts.len() > 1;
         require(after == left || shared && (left..=before).contains(&after), seen)?;
     }
@@ -151,9 +148,9 @@ pub fn a_penalty_is_charged_in_full_and_admits_nothing<S: Subject>(
     })
 }
 
-/// What a penalty must come to: all that fits into some part's room and one capacity of debt. A part
-/// with nothing left may owe already, a log may share its entry with one that takes less, and limits
-/// near the bounds hold less than two capacities.
+/// Returns the least charge of a penalty: all that fits into some part's room and one capacity of debt. A part with
+/// nothing left may be in debt already, a log may share its entry with a smaller one, and limits near the bounds hold
+/// less than two capacities.
 fn owed_at_least(trace: &Trace, before: &Answer, penalty: u64) -> u64 {
     let several = trace.limits.parts.len() > 1;
     let owed = before.each().into_iter().zip(&trace.limits.parts).map(|((limit, left), part)| {
@@ -175,11 +172,11 @@ fn wait_us(answer: &Answer) -> u64 {
     }
 }
 
-/// A blocked key admits nothing until exactly the end of the block, whatever is asked of it, and from
-/// then on acts as one that was never blocked. A later, shorter block does not shorten it.
+/// Checks that a blocked key admits nothing until exactly the end of the block, whatever the operation, and then acts
+/// as one that was never blocked. A later, shorter block does not shorten it.
 ///
 /// # Errors
-/// What got through, or the first operation that tells.
+/// The wrong admission, or the first operation that differs.
 pub fn a_blocked_key_admits_nothing_until_the_end<S: Subject>(
     blocked: &mut S,
     mut never: S,
@@ -211,10 +208,10 @@ pub fn a_blocked_key_admits_nothing_until_the_end<S: Subject>(
     agrees_with(&mut never, blocked, &trace.continued(end_us, then))
 }
 
-/// Unblocking ends a block at once: from then on the key acts as one that was never blocked.
+/// Checks that unblocking ends a block at once: the key then acts as one that was never blocked.
 ///
 /// # Errors
-/// The first operation that tells.
+/// The first operation that differs.
 pub fn unblocking_ends_a_block_at_once<S: Subject>(
     unblocked: &mut S,
     mut never: S,

@@ -1,4 +1,4 @@
-//! A change of a key's limits: what it carries over.
+//! Changes of a key's limits, and what they carry over.
 
 use super::decisions::{d2_retry_after_is_minimal, d4_remaining_is_exact, end};
 use super::{Check, require};
@@ -6,13 +6,13 @@ use crate::config::{Config, Kind, Limits};
 use crate::strategies::{Step, Trace};
 use crate::subject::{Adjustment, Op, Outcome, Subject};
 
-/// Right after any change of the limits no part has more left than its capacity less what was used
-/// under the old ones: of the same limit, else of the one of its kind in its place, else the most
-/// that any of them had used. (A log that was a log before counts its own window instead: see
+/// Checks that right after any change of the limits no part has more left than its capacity less the used cost under
+/// the old limits: of the same limit, otherwise of the limit of its kind in its place, otherwise the most that any of
+/// them had used. (A log that was a log before counts its own window instead: see
 /// [`a_log_with_a_shorter_window_counts_its_own_entries`].) No operation is refused.
 ///
 /// # Errors
-/// The change that gave something away, or the operation that was refused.
+/// The change that gave something away, or the refused operation.
 pub fn a_change_gives_nothing_away<S: Subject>(subject: &mut S, trace: &Trace) -> Check {
     // The limits under which the record was written, as far as that is certain.
     let mut written = Some(trace.limits.clone());
@@ -20,7 +20,7 @@ pub fn a_change_gives_nothing_away<S: Subject>(subject: &mut S, trace: &Trace) -
     trace.play(subject, |subject, op, now_us, outcome| {
         let with_id = matches!(op, Op::Request { .. } | Op::Adjust { request: Some(_), .. });
         if let Outcome::Refused(error) = &outcome {
-            // An id that is used for something else is.
+            // An id that is used for another operation is refused.
             require(with_id, || format!("{op:?} at {now_us}: {error}"))?;
         }
         match op {
@@ -31,7 +31,7 @@ pub fn a_change_gives_nothing_away<S: Subject>(subject: &mut S, trace: &Trace) -
                 limits = new.clone();
             }
             Op::Peek(_) => {}
-            // What was done before under this id writes nothing.
+            // A repeated operation under this id writes nothing.
             _ if with_id => written = written.take().filter(|written| *written == limits),
             _ => written = Some(limits.clone()),
         }
@@ -39,7 +39,7 @@ pub fn a_change_gives_nothing_away<S: Subject>(subject: &mut S, trace: &Trace) -
     })
 }
 
-/// The same for one change, of a record that was written under `old`.
+/// Checks one change, of a record that was written under `old`.
 fn gives_nothing_away(
     subject: &mut impl Subject,
     now_us: u64,
@@ -51,7 +51,7 @@ fn gives_nothing_away(
     subject.run(&Op::Change(new.clone()), now_us);
     let after = subject.peek(1, now_us).each();
     let before = seen.each();
-    // What a single limit has used is hidden by a block.
+    // A block hides what a single limit has used.
     let hidden = seen.blocked && seen.parts.is_empty();
     let used = before.iter().map(|(limit, left)| if hidden { 0 } else { limit - left });
     let kept = kept(old, new, &used.collect::<Vec<u64>>());
@@ -66,7 +66,7 @@ fn gives_nothing_away(
     Ok(())
 }
 
-/// For each new part, what counts of the old ones, of which `used` was used: at least.
+/// Returns, for each new part, the least count that it takes over from the old ones, of which `used` was used.
 fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
     let mut taken = vec![false; old.parts.len()];
     let mut sources: Vec<Option<usize>> = vec![None; new.parts.len()];
@@ -86,7 +86,7 @@ fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
     let most = used.iter().max().copied().unwrap_or(0);
     let each = sources.into_iter().zip(stays).zip(&new.parts);
     each.map(|((source, stays), part)| {
-        // One of two alike can have forgotten more than the other, where the clock stepped back.
+        // One of two equal logs can have forgotten more than the other, if the clock stepped back.
         if part.kind == Kind::SlidingLog && old.has_log() && !stays {
             return of_logs(old, part, used);
         }
@@ -95,14 +95,14 @@ fn kept(old: &Limits, new: &Limits, used: &[u64]) -> Vec<u64> {
     .collect()
 }
 
-/// What a log counts at least, of what logs counted before: what those of no longer windows did.
+/// Returns the least count that a log takes over from logs: that of those whose windows are no longer than its own.
 fn of_logs(old: &Limits, log: &Config, used: &[u64]) -> u64 {
     let logs = old.parts.iter().zip(used);
     let within = |old: &Config| old.kind == Kind::SlidingLog && old.span_us <= log.span_us;
     logs.filter(|(old, _)| within(old)).map(|(_, used)| *used).max().unwrap_or(0)
 }
 
-/// Whether two limits are one to the machines: rates are reduced.
+/// Returns whether two limits are one to the machines, which reduce rates.
 fn acts_like(one: &Config, other: &Config) -> bool {
     let rate = |config: &Config| u128::from(config.amount) * u128::from(other.span_us);
     let other_rate = u128::from(other.amount) * u128::from(one.span_us);
@@ -113,10 +113,10 @@ fn acts_like(one: &Config, other: &Config) -> bool {
     one.kind == other.kind && one.burst == other.burst && same_rate
 }
 
-/// A log that becomes one with a shorter window counts exactly what it admitted in that window (E2).
+/// Checks that a log whose window becomes shorter counts exactly what it admitted in that window (E2).
 ///
 /// # Errors
-/// What remained instead.
+/// The wrong remainder.
 pub fn a_log_with_a_shorter_window_counts_its_own_entries(
     subject: &mut impl Subject,
     trace: &Trace,
@@ -147,11 +147,11 @@ pub fn a_log_with_a_shorter_window_counts_its_own_entries(
     })
 }
 
-/// D4 holds right after a change, and D2 after the first acquire under the new limits, which writes
-/// down what is converted until then at each call anew.
+/// Checks that D4 holds right after a change, and D2 after the first acquire under the new limits, which writes the
+/// conversion that each call makes anew until then.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d2_and_d4_hold_after_a_change<S: Subject + Clone>(
     subject: &mut S,
     trace: &Trace,
@@ -166,10 +166,10 @@ pub fn d2_and_d4_hold_after_a_change<S: Subject + Clone>(
     d4_remaining_is_exact(subject, &after, cost)
 }
 
-/// A block outlasts a change of the limits, and ends when it would have ended.
+/// Checks that a block outlasts a change of the limits, and ends when it would have ended.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn a_block_outlasts_a_change(
     subject: &mut impl Subject,
     trace: &Trace,

@@ -1,4 +1,4 @@
-//! D1 to D5, D7 and D8: what one decision says, and what it leaves behind.
+//! D1 to D5, D7 and D8: the fields of one decision, and its side effects.
 
 use super::{Check, require};
 use crate::config::Config;
@@ -7,7 +7,7 @@ use crate::key::MAX_TIME_US;
 use crate::strategies::{Step, Trace};
 use crate::subject::{Adjustment, Answer, Op, Outcome, Subject, Verdict};
 
-/// D1: every decision, and all that it says, equals the reference's.
+/// Checks D1: every decision, with all its fields, equals the reference's.
 ///
 /// # Errors
 /// The first operation on which they differ.
@@ -15,7 +15,7 @@ pub fn d1_equals_the_reference(subject: &mut impl Subject, trace: &Trace) -> Che
     agrees_with(&mut Reference::new(&trace.limits), subject, trace)
 }
 
-/// D1 in its narrow sense: a request is denied exactly when the reference denies it.
+/// Checks D1 in its narrow sense: a request is denied exactly when the reference denies it.
 ///
 /// # Errors
 /// The first operation on which they differ.
@@ -38,7 +38,7 @@ pub fn d1_denies_as_the_reference(subject: &mut impl Subject, trace: &Trace) -> 
     })
 }
 
-/// D7: the token bucket decides as the generic cell rate algorithm does.
+/// Checks D7: the token bucket decides as the generic cell rate algorithm does.
 ///
 /// # Errors
 /// The first operation on which they differ.
@@ -46,7 +46,7 @@ pub fn d7_gcra_decides_alike(subject: &mut impl Subject, trace: &Trace) -> Check
     agrees_with(&mut Gcra::reference(trace.limits.only()), subject, trace)
 }
 
-/// Every outcome of `subject` equals that of `expected`, whose answers the trace follows.
+/// Checks that every outcome of `subject` equals that of `expected`, whose answers the trace follows.
 ///
 /// # Errors
 /// The first operation on which they differ.
@@ -65,11 +65,11 @@ pub fn agrees_with(
     })
 }
 
-/// D2: with no other consumer, what is denied now is admitted at `now + retry_after`, and denied
-/// one microsecond before. A cost above the capacity is never admitted.
+/// Checks D2: without other consumers, a denied request is admitted at `now + retry_after`, and denied one microsecond
+/// before. A cost above the capacity is never admitted.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d2_retry_after_is_minimal(subject: &mut impl Subject, trace: &Trace, cost: u64) -> Check {
     let now_us = end(subject, trace);
     let answer = subject.peek(cost, now_us);
@@ -92,10 +92,10 @@ pub fn d2_retry_after_is_minimal(subject: &mut impl Subject, trace: &Trace, cost
     })
 }
 
-/// D3: a log's `retry_after` is the expiry of the smallest prefix of its entries that frees enough.
+/// Checks D3: a log's `retry_after` is the expiry of the smallest prefix of its entries that frees enough.
 ///
 /// # Errors
-/// The first denial that says otherwise.
+/// The first denial with another one.
 pub fn d3_retry_after_frees_a_prefix(subject: &mut impl Subject, trace: &Trace) -> Check {
     let Config { span_us, amount: limit, .. } = *trace.limits.only();
     let mut entries: Vec<(u64, u64)> = Vec::new();
@@ -126,11 +126,11 @@ pub fn d3_retry_after_frees_a_prefix(subject: &mut impl Subject, trace: &Trace) 
     })
 }
 
-/// D4: `remaining` fits and one more does not, `limit` is the capacity, and a peek is an acquire
-/// without the charge.
+/// Checks D4: `remaining` fits and one more does not, `limit` is the capacity, and a peek is an acquire without the
+/// charge.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d4_remaining_is_exact(subject: &mut impl Subject, trace: &Trace, cost: u64) -> Check {
     let now_us = end(subject, trace);
     let peeked = subject.peek(cost, now_us);
@@ -151,12 +151,12 @@ pub fn d4_remaining_is_exact(subject: &mut impl Subject, trace: &Trace, cost: u6
     require(same, || format!("at {now_us} a peek of {cost} is {peeked:?}, an acquire {acquired:?}"))
 }
 
-/// D4: at `now + reset_after` the key acts as a fresh one does, whatever follows, and not one
-/// microsecond before. (A log that gave something back may be as fresh before.) Of several limits
-/// all are as fresh then, and one is not before.
+/// Checks D4: at `now + reset_after` the key acts as a fresh one does, whatever follows, and not one microsecond
+/// before. (A log that gave something back may be as if fresh before.) In a composite, all limits are as if fresh then,
+/// and one is not before.
 ///
 /// # Errors
-/// What told them apart, or that nothing did too early.
+/// The difference, or that there was none too early.
 pub fn d4_reset_after_is_exact<S: Subject>(
     subject: &mut S,
     mut fresh: S,
@@ -170,7 +170,7 @@ pub fn d4_reset_after_is_exact<S: Subject>(
     let is_used = |answer: &Answer| {
         answer.blocked || answer.each().iter().any(|(limit, remaining)| remaining < limit)
     };
-    // With adjustments, it can be the stored time alone that a step back has to wait for.
+    // With adjustments, a step back may have to wait for the stored time alone.
     let stepped_back = operations.iter().any(|(_, time_us)| *time_us > now_us);
     let early = trace.gives_back() && trace.limits.has_log() || trace.adjusts() && stepped_back;
     if now.reset_after_us > 0 && !early {
@@ -180,9 +180,9 @@ pub fn d4_reset_after_is_exact<S: Subject>(
     agrees_with(&mut fresh, subject, &trace.continued(fresh_us, then))
 }
 
-/// D5: peeks and denied requests, put in before any step and at any time, change no later decision.
+/// Checks D5: peeks and denied requests, inserted before any step and at any time, change no later decision.
 ///
-/// `probes` says before which step, how far from its time (in microseconds), and what is peeked.
+/// `probes` says before which step, how far from its time (in microseconds), and at which cost.
 ///
 /// # Errors
 /// The first operation that is decided differently.
@@ -212,12 +212,12 @@ pub fn d5_probes_are_transparent<S: Subject>(
     })
 }
 
-/// D8: in one state less cost, more tokens or more time never turns an admit into a deny.
+/// Checks D8: in one state less cost, more tokens or more time never turns an admission into a denial.
 ///
 /// `more` and `less` are equal keys; `spent` is charged to `less` alone.
 ///
 /// # Errors
-/// What was admitted to the one and denied to the other.
+/// The request that only the other key admits.
 pub fn d8_monotone_in_one_state<S: Subject>(
     more: &mut S,
     less: &mut S,
@@ -239,13 +239,13 @@ pub fn d8_monotone_in_one_state<S: Subject>(
     require(ordered, || format!("{cost} at {now_us} and {then_us}: {answers:?}"))
 }
 
-/// Plays the trace; the time at its end.
+/// Plays the trace, and returns the time at its end.
 pub(super) fn end(subject: &mut impl Subject, trace: &Trace) -> u64 {
     let operations = trace.resolve(subject);
     operations.last().map_or(trace.start_us, |(_, now_us)| *now_us)
 }
 
-/// The costs that an operation asks for, in the order of its answers.
+/// Returns the costs of an operation, in the order of its answers.
 pub(super) fn costs(op: &Op) -> Vec<u64> {
     match op {
         Op::Acquire(cost)
@@ -257,12 +257,12 @@ pub(super) fn costs(op: &Op) -> Vec<u64> {
     }
 }
 
-/// `now + wait`, where the machines still take that time.
+/// Returns `now + wait`, if the machines take that time.
 pub(super) fn within_time(now_us: u64, wait_us: u64) -> Option<u64> {
     now_us.checked_add(wait_us).filter(|time_us| *time_us <= MAX_TIME_US)
 }
 
-/// What an outcome admitted and, below zero, gave back: times and costs. A penalty admits nothing.
+/// Returns the times and costs that an outcome admitted; negative for refunds. A penalty admits nothing.
 pub(super) fn charged(op: &Op, now_us: u64, outcome: &Outcome) -> Vec<(u64, i128)> {
     match (op, outcome) {
         (Op::Peek(_), _) => Vec::new(),

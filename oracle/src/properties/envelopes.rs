@@ -1,4 +1,4 @@
-//! E1 to E5, and what is left of them when a record is lost.
+//! E1 to E5, also after a lost record.
 
 use super::decisions::charged;
 use super::{Check, require};
@@ -7,13 +7,13 @@ use crate::envelope;
 use crate::strategies::Trace;
 use crate::subject::{Op, Subject};
 
-/// E1 to E5: no interval of any length holds more than the limiter's envelope, of several limits
-/// each one's, on the running maximum of the times of the admitted requests (D10). What was given
-/// back does not count, from when it was (bug 21: not twice); where some is, the clock must not step
-/// back, since limiters differ in whether that moves their time on. A reset begins anew.
+/// Checks E1 to E5: no interval of any length holds more than the limiter's envelope, in a composite each limit's, on
+/// the running maximum of the times of the admitted requests (D10). Refunded cost does not count from its refund on
+/// (bug 21: not twice). With refunds the clock must not step back, since limiters differ in whether these move their
+/// time on. A reset begins anew.
 ///
 /// # Errors
-/// The interval with too much in it.
+/// The interval with an excess.
 pub fn admitted_stays_within_the_envelope(subject: &mut impl Subject, trace: &Trace) -> Check {
     let mut admitted = Vec::new();
     trace.play(subject, |_, op, now_us, outcome| {
@@ -25,11 +25,11 @@ pub fn admitted_stays_within_the_envelope(subject: &mut impl Subject, trace: &Tr
     })
 }
 
-/// D10: a record that is lost at any one moment, as by a clock that jumps past its forget time and
-/// is set back, lets at most one capacity more through.
+/// Checks D10: if a record is lost at any one moment, as by a clock that jumps past its forget time and is set back, at
+/// most one more capacity is admitted.
 ///
 /// # Errors
-/// The interval with too much in it.
+/// The interval with an excess.
 pub fn d10_a_lost_record_grants_one_allowance(
     subject: &mut impl Subject,
     trace: &Trace,
@@ -46,7 +46,7 @@ pub fn d10_a_lost_record_grants_one_allowance(
     })
 }
 
-/// With `extra` on top of each part's bound.
+/// Checks the envelopes with `extra` on top of each part's bound.
 fn within(trace: &Trace, admitted: &[(u64, i128)], extra: impl Fn(&Config) -> u64) -> Check {
     trace.limits.parts.iter().try_for_each(|part| {
         let checked = envelope::check(part, admitted, extra(part));

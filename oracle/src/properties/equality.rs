@@ -1,5 +1,5 @@
-//! Three-way equality: the Rust machine, the shipped script in the simulated store, and the same
-//! script on a real server agree on every decision and every stored byte.
+//! Three-way equality: the Rust machine, the shipped script in the simulated store, and the same script on a real
+//! server agree on every decision and every stored byte.
 
 use super::{Check, require};
 use crate::key::Holds;
@@ -7,7 +7,7 @@ use crate::place::Model;
 use crate::strategies::Trace;
 use crate::subject::{Limiter, Machine, Op, Outcome, Subject};
 
-/// Every outcome of `store`, and what its key holds and until when, equals the model's.
+/// Checks that every outcome of `store`, and the contents and the expiry of its key, equal the model's.
 ///
 /// # Errors
 /// The first difference.
@@ -30,7 +30,7 @@ pub fn equals_the_model(
     })
 }
 
-/// D12: two keys that are used in turns each behave as if alone.
+/// Checks D12: two keys that are used by turns each behave as if alone.
 ///
 /// # Errors
 /// The first operation that the other key changed.
@@ -53,10 +53,10 @@ pub fn d12_keys_are_independent<S: Subject>(
     Ok(())
 }
 
-/// D12: an operation that is refused leaves the record as it was.
+/// Checks D12: a refused operation leaves the record unchanged.
 ///
 /// # Errors
-/// What was changed by an error.
+/// The operation that changed it.
 pub fn d12_a_refusal_changes_nothing(machine: &mut Machine, trace: &Trace) -> Check {
     let mut before = None;
     trace.play(machine, |machine, op, now_us, outcome| {
@@ -70,7 +70,7 @@ pub fn d12_a_refusal_changes_nothing(machine: &mut Machine, trace: &Trace) -> Ch
     })
 }
 
-/// What a trace comes to on a machine of its own.
+/// Returns the operations and outcomes of a trace on a machine of its own.
 fn alone(trace: &Trace) -> Vec<(Op, u64, Outcome)> {
     let mut steps = Vec::new();
     let mut machine = Machine::new(trace.limits.limit());

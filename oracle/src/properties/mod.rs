@@ -1,6 +1,5 @@
-//! The properties of the contract, each a function that any [`Subject`](crate::subject::Subject)
-//! can be put to: the Rust machines, the scripts in the simulated store or on a real server, and
-//! the mutants that must fail them.
+//! The properties of the contract, each a function on any [`Subject`](crate::subject::Subject): the Rust machines, the
+//! scripts in the simulated store or on a real server, and the mutants that must fail them.
 
 mod adjustments;
 mod changes;
@@ -47,13 +46,13 @@ pub use turns::{
     e6_turns_are_spaced_by_the_rate,
 };
 
-/// Whether a property held.
+/// The result of a check.
 pub type Check = Result<(), Failure>;
 
-/// Fails with what was seen, unless it held.
+/// Fails unless `held`.
 ///
 /// # Errors
-/// What was seen.
+/// The observation `seen`.
 pub fn require(held: bool, seen: impl FnOnce() -> String) -> Check {
     if held { Ok(()) } else { Err(Failure::new(seen())) }
 }

@@ -9,14 +9,13 @@ use crate::subject::{Op, Outcome, Subject};
 /// How many admitted requests are remembered (K).
 const REMEMBERED: usize = 8;
 
-/// An id that no trace uses, and another.
+/// Two ids that no trace uses.
 const IDS: [u128; 2] = [0xc0de, 0xc0de << 96];
 
-/// D11: a request that is sent again, while it is remembered, gets the same answer, and no later
-/// decision can tell.
+/// Checks D11: while a request is remembered, its repetition gets the same answer, and no later decision differs.
 ///
-/// `repeats` says before which step, which of the requests that are then remembered, and how far
-/// from that step's time (in microseconds). The trace repeats nothing itself.
+/// `repeats` says before which step, which of the requests that are then remembered, and how far from that step's time
+/// (in microseconds). The trace repeats nothing itself.
 ///
 /// # Errors
 /// The first operation that is answered differently.
@@ -49,8 +48,8 @@ pub fn d11_repeats_change_nothing(
     })
 }
 
-/// The latest admitted requests, each with its answer and until when it must be remembered: that
-/// is over for good once the clock was past it.
+/// The latest admitted requests, each with its answer and until when it must be remembered, which ends for good once
+/// the clock was past it.
 #[derive(Debug, Default)]
 struct Owed(Vec<(Op, Outcome, Option<u64>)>);
 
@@ -84,11 +83,11 @@ impl Owed {
     }
 }
 
-/// D11: a request that is denied is not remembered: its id is as good as a new one, and is charged
-/// once when it is admitted.
+/// Checks D11: a denied request is not remembered. Its id is as good as a new one, and is charged once when it is
+/// admitted.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d11_a_denied_id_is_a_new_attempt(
     denied: &mut impl Subject,
     fresh: &mut impl Subject,
@@ -119,10 +118,10 @@ pub fn d11_a_denied_id_is_a_new_attempt(
     peeks_agree(denied, fresh, retry_us)
 }
 
-/// D11: a request is remembered for R, and from then on its id is a new one.
+/// Checks D11: a request is remembered for R, and its id is a new one afterwards.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d11_after_r_an_id_is_new(
     again: &mut impl Subject,
     fresh: &mut impl Subject,
@@ -148,10 +147,10 @@ pub fn d11_after_r_an_id_is_new(
     peeks_agree(again, fresh, until_us)
 }
 
-/// D11: a request is remembered until K others were admitted after it.
+/// Checks D11: a request is remembered until K others were admitted after it.
 ///
 /// # Errors
-/// What was answered instead.
+/// The wrong answer.
 pub fn d11_after_k_others_an_id_is_new(
     again: &mut impl Subject,
     fresh: &mut impl Subject,
@@ -174,10 +173,10 @@ pub fn d11_after_k_others_an_id_is_new(
     peeks_agree(again, fresh, now_us)
 }
 
-/// D11: without an id, a retry under-admits by at most its cost, and never admits more.
+/// Checks D11: without an id, a retry admits less by at most its cost, and never more.
 ///
 /// # Errors
-/// What then remained.
+/// The wrong remainder.
 pub fn d11_without_an_id_a_retry_costs_itself(
     once: &mut impl Subject,
     twice: &mut impl Subject,

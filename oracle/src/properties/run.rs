@@ -1,4 +1,4 @@
-//! Runs a property on many cases, and says how to see a failure again.
+//! Runs a property on many cases, and says how to repeat a failure.
 
 use std::fmt::{self, Debug};
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::Check;
 use crate::config::Shape;
 use crate::place::Place;
 
-/// How many cases to run: `$PROPTEST_CASES`, or else `default`.
+/// Returns the number of cases: `$PROPTEST_CASES`, or else `default`.
 pub fn cases(default: u32) -> u32 {
     asked("PROPTEST_CASES", default)
 }
@@ -24,10 +24,10 @@ fn asked(variable: &str, default: u32) -> u32 {
 }
 
 /// Checks the property `name` on `cases` inputs of `strategy`. Inputs that failed before, kept in
-/// `tests/regressions/NAME.txt`, are tried first; where there is no such folder, none are kept.
+/// `tests/regressions/NAME.txt`, are tried first; without such a folder none are kept.
 ///
 /// # Panics
-/// With the smallest failing input, where there is one.
+/// With the smallest failing input, if there is one.
 pub fn property<S>(name: &str, cases: u32, strategy: &S, check: impl Fn(S::Value) -> Check)
 where
     S: Strategy,
@@ -82,7 +82,7 @@ pub(crate) fn property_on<S>(
 }
 
 fn config(cases: u32) -> Config {
-    // Filters are few, and a slow shrink of a long trace is worth its wait.
+    // Filters are rare, and a slow shrink of a long trace is worth its time.
     let max_shrink_iters = asked("PROPTEST_MAX_SHRINK_ITERS", 20_000);
     Config { cases, max_shrink_iters, ..Config::default() }
 }
@@ -114,12 +114,11 @@ pub fn each<S>(
     }
 }
 
-/// Checks on `cases` inputs, the same ones every time, and keeps no record: to see that a check
-/// passes or fails as it should.
+/// Checks `cases` inputs, the same ones every time, without a record, to show that a check passes or fails as it
+/// should.
 ///
 /// # Errors
-/// The first input on which the check fails, and why it does. It is not shrunk: most failures here
-/// are expected.
+/// The first input on which the check fails, and the reason. It is not shrunk: most failures here are expected.
 pub fn try_out<S>(cases: u32, strategy: &S, check: impl Fn(S::Value) -> Check) -> Result<(), String>
 where
     S: Strategy,
@@ -132,11 +131,11 @@ where
     Inputs(&tree).run(TestRunner::new_with_rng(config, rng)).map_err(|error| error.to_string())
 }
 
-/// Checks that `shipped` passes and `mutant` fails on one of `cases` inputs, the same ones every
-/// time. No input is tried after that one: other properties check more of what is shipped.
+/// Checks that `shipped` passes and `mutant` fails on one of `cases` inputs, the same ones every time. No later input
+/// is tried: other properties check more of the shipped one.
 ///
 /// # Panics
-/// With the input on which `shipped` fails, or where `mutant` passes on all.
+/// With the input on which `shipped` fails, or if `mutant` passes on all.
 pub fn kills<S>(
     cases: u32,
     strategy: &S,
@@ -161,7 +160,7 @@ pub fn kills<S>(
     panic!("the mutant lives through {cases} cases");
 }
 
-/// The inputs of a property, whatever their type: so proptest's runner is compiled once, not for each property.
+/// The inputs of a property, without their type: so proptest's runner is compiled once, not for each property.
 struct Inputs<'c>(&'c dyn Fn(&mut TestRunner) -> NewTree<Inputs<'c>>);
 
 impl<'c> Inputs<'c> {

@@ -1,4 +1,4 @@
-//! D6, D9 and D10: what the passing of time does, and what it does not.
+//! D6, D9 and D10: the effects of time.
 
 use lockage_core::{Record, Stored};
 
@@ -9,15 +9,13 @@ use crate::key::MAX_TIME_US;
 use crate::strategies::{Step, Trace};
 use crate::subject::{Answer, Machine, Op, Subject, Verdict};
 
-/// D6: a bucket that is drained and then polled holds at any later time what one holds that was
-/// drained and left alone, less what the polls took: it does not matter in how many steps it was
-/// refilled.
+/// Checks D6: a bucket that is drained and then polled holds, at any later time, as much as one that was drained and
+/// left alone, less what the polls took. The number of steps of its refill does not matter.
 ///
-/// `polls` are waits (in microseconds) and costs; they end when the bucket that is left alone is
-/// full.
+/// `polls` are waits (in microseconds) and costs; they end when the other bucket is full.
 ///
 /// # Errors
-/// What the two answered.
+/// The two answers.
 pub fn d6_refill_composes<S: Subject>(
     polled: &mut S,
     alone: &mut S,
@@ -53,7 +51,7 @@ pub fn d6_refill_composes<S: Subject>(
     })
 }
 
-/// D9: from its forget time on a record changes nothing: every continuation equals a fresh key's.
+/// Checks D9: from its forget time on a record changes nothing. Every continuation equals a fresh key's.
 ///
 /// # Errors
 /// The first operation that a fresh key decides differently.
@@ -68,15 +66,15 @@ pub fn d9_a_forgettable_key_is_fresh(mut machine: Machine, trace: &Trace, then: 
     agrees_with(&mut forgotten, &mut machine, &trace.continued(forget_at_us, then))
 }
 
-/// D9: what is held for a key is bounded by its configuration: a short text, eight requests, and of
-/// logs an entry for each unit that the one of the longest window holds with its debt.
+/// Checks D9: a key's memory is bounded by its configuration: a short text, eight requests, and for logs an entry for
+/// each unit that the log with the longest window holds with its debt.
 ///
 /// # Errors
 /// The record that is too large.
 pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
     let parts = &trace.limits.parts;
-    // For each part a tag and at most six numbers of up to 16 digits, and a tag before several; a
-    // block; a request is an id, a letter, and what was told of all parts and five numbers more.
+    // For each part a tag and at most six numbers of up to 16 digits, and a tag before several; a block; a request is
+    // an id, a letter, the reply for all parts, and five numbers more.
     let text_bytes_max = 3 + parts.len() * (3 + 6 * 17);
     let extras_bytes_max = 8 + 17 + 8 * (1 + 32 + 1 + (5 + 4 * parts.len()) * 17);
     let logs = parts.iter().filter(|part| part.kind == Kind::SlidingLog);
@@ -95,14 +93,14 @@ pub fn d9_memory_is_bounded(machine: &mut Machine, trace: &Trace) -> Check {
             let (state, extras) = text.split_at(text.find('|').unwrap_or(text.len()));
             state.len() <= text_bytes_max && extras.len() <= extras_bytes_max
         };
-        // Entries are short, and stand in chunks where they are many.
+        // Entries are short, and in chunks if there are many.
         let small = small(&texts[0]);
         require(small && entries <= entries_max, || format!("{op:?} at {now_us} leaves {texts:?}"))
     })
 }
 
-/// D10: after a forward jump that is taken back, a request waits at most for the jump longer than
-/// it would have waited without the step back.
+/// Checks D10: after a forward jump that is taken back, a request waits at most for the jump longer than without the
+/// step back.
 ///
 /// # Errors
 /// The two answers.
@@ -121,8 +119,8 @@ pub fn d10_a_step_back_stalls_no_longer_than_itself(
     require(held, || format!("at {jumped_us}: {ahead:?}; {back_us} before it: {behind:?}"))
 }
 
-/// D10: the stored time never decreases. Seen from outside: the moment at which the key is fresh
-/// again never comes closer, whatever the clock does.
+/// Checks D10: the stored time never decreases. Seen from outside, the moment at which the key is fresh again never
+/// comes closer, whatever the clock does.
 ///
 /// # Errors
 /// The operation that brought it closer.
@@ -132,7 +130,7 @@ pub fn d10_stored_time_never_decreases(subject: &mut impl Subject, trace: &Trace
         if *op == Op::Reset {
             fresh_us = 0;
         }
-        // Asked at the epoch, before every stored time, the answer depends on the record alone.
+        // At the epoch, before every stored time, the answer depends on the record alone.
         let after_us = subject.peek(1, 0).reset_after_us;
         let charged =
             !matches!(op, Op::Peek(_)) && outcome.answers().iter().any(Answer::is_allowed);

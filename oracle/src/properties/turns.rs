@@ -10,8 +10,8 @@ use crate::key::MAX_TIME_US;
 use crate::strategies::Trace;
 use crate::subject::{Machine, Op, Outcome, Subject};
 
-/// The turns of those who were admitted and did not give them back, in the order of admission: times in
-/// microseconds, and costs. For traffic with neither ids nor resets.
+/// The turns of admitted requests that were not cancelled, in the order of admission: times in microseconds, and costs.
+/// For traffic without ids and resets.
 #[derive(Debug, Default)]
 struct Turns(Vec<(u64, u64)>);
 
@@ -29,11 +29,11 @@ impl Turns {
     }
 }
 
-/// D13: whoever is admitted later has no earlier turn, and none waits longer than it takes to drain the
-/// queue that it has room in. The clock goes on.
+/// Checks D13: a request that is admitted later has no earlier turn, and none waits longer than the drain of the queue
+/// in which it has room takes. The clock never steps back.
 ///
 /// # Errors
-/// The turns that are not so.
+/// The wrong turns.
 pub fn d13_turns_are_in_order_and_bounded(subject: &mut impl Subject, trace: &Trace) -> Check {
     let Config { amount, span_us, burst: queue, .. } = *trace.limits.only();
     let mut turns = Turns::default();
@@ -52,10 +52,10 @@ pub fn d13_turns_are_in_order_and_bounded(subject: &mut impl Subject, trace: &Tr
     })
 }
 
-/// E6: turns are spaced by the rate.
+/// Checks E6: turns are spaced by the rate.
 ///
 /// # Errors
-/// The interval with too much in it.
+/// The interval with an excess.
 pub fn e6_turns_are_spaced_by_the_rate(subject: &mut impl Subject, trace: &Trace) -> Check {
     let mut turns = Turns::default();
     trace.play(subject, |_, op, now_us, outcome| {
@@ -65,10 +65,10 @@ pub fn e6_turns_are_spaced_by_the_rate(subject: &mut impl Subject, trace: &Trace
     })
 }
 
-/// D14: turns that are given back, the latest first and each before it comes, change no later decision.
+/// Checks D14: turns that are cancelled, the latest first and each before it comes, change no later decision.
 ///
-/// `others` says before which step, at which cost (two of them), and how much later it is given back (in
-/// microseconds). The trace itself takes no turns by ticket.
+/// `others` says before which step, at which cost (two of them), and how much later it is cancelled (in microseconds).
+/// The trace itself takes no turns by ticket.
 ///
 /// # Errors
 /// The first operation that is decided differently.
@@ -85,7 +85,7 @@ pub fn d14_a_cancelled_turn_was_never_asked_for(
             let mut turns = Vec::new();
             for &cost in costs {
                 let answer = cancelling.peek(cost, latest_us);
-                // One that has its turn at once cannot be given back.
+                // A turn that has come cannot be cancelled.
                 if answer.is_allowed() && answer.turn_after_us > 0 {
                     cancelling.run(&Op::TakeTurn { cost, patience_us: u64::MAX }, latest_us);
                     turns.push((taken, latest_us + answer.turn_after_us));
@@ -111,20 +111,19 @@ pub fn d14_a_cancelled_turn_was_never_asked_for(
     })
 }
 
-/// D14: to cancel a turn that has come, or that others were admitted after, changes nothing.
+/// Checks D14: cancelling a turn that has come, or after which others were admitted, changes nothing.
 ///
-/// `cancels` says before which step, and which of the turns that were taken by then. The trace cancels
-/// nothing itself.
+/// `cancels` says before which step, and which of the turns that were taken by then. The trace cancels nothing itself.
 ///
 /// # Errors
-/// A turn that is given back, or the first operation that is decided differently.
+/// A cancelled turn, or the first operation that is decided differently.
 pub fn d14_what_is_not_exact_changes_nothing(
     plain: &mut impl Subject,
     cancelling: &mut impl Subject,
     trace: &Trace,
     cancels: &[(usize, usize)],
 ) -> Check {
-    // Of each operation that takes a turn: how many were admitted until then, and the turn.
+    // For each operation that takes a turn: how many were admitted until then, and the turn.
     let (mut taken, mut admitted): (Vec<(usize, u64)>, usize) = (Vec::new(), 0);
     let mut index = 0;
     trace.play(plain, |_, op, now_us, outcome| {
@@ -156,11 +155,11 @@ pub fn d14_what_is_not_exact_changes_nothing(
     })
 }
 
-/// D9: what becomes of a turn that is given back does not depend on whether a record that may be
-/// forgotten is still there. The clock goes on.
+/// Checks D9: the outcome of a cancellation does not depend on whether a record that may be forgotten is still there.
+/// The clock never steps back.
 ///
 /// # Errors
-/// The first operation that the machine decides differently whose record goes as early as it may.
+/// The first operation on which the machine differs whose record goes as early as allowed.
 pub fn d9_cancels_do_not_see_expiry(trace: &Trace) -> Check {
     let [mut keeps, mut drops] = [(); 2].map(|()| Machine::new(trace.limits.limit()));
     trace.play(&mut keeps, |_, op, now_us, outcome| {

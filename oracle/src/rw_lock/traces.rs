@@ -1,4 +1,4 @@
-//! What traces ask of a read-write lock.
+//! Traces for a read-write lock.
 
 use lockage_core::rw_lock::Mode;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
         .boxed()
 }
 
-/// Few owners and few holds, so that they meet.
+/// Returns operations with few owners and few holds, so that they meet.
 pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let who = (
         prop::sample::select(&[0xa11ce_u128, 0, u128::MAX][..]),
@@ -23,7 +23,7 @@ pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     ask_of(who, move || span(hasty))
 }
 
-/// Returns traces of up to `max_steps` of one reader, whose leases are so long that it comes to hold the lock often.
+/// Returns traces of up to `max_steps` of one reader with leases so long that it holds the lock often.
 pub fn of_one(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
     let ask = ask_of(Just((0xa11ce, Mode::Read)), || (1_000..=50_000_u64).boxed());
     play::trace(ask, max_steps, false).boxed()
@@ -60,8 +60,8 @@ fn ask_of(
     prop_oneof![4 => operation, 1 => held].boxed()
 }
 
-/// A lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. Where all are
-/// hasty, a key gives out more tokens than a lease has microseconds.
+/// Returns a lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. With `hasty`, a key
+/// grants more tokens than a lease has microseconds.
 fn span(hasty: bool) -> BoxedStrategy<u64> {
     match hasty {
         true => (1..=2_u64).boxed(),
@@ -69,7 +69,7 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
     }
 }
 
-/// Returns traces of up to `max_steps`, with a clock that only goes on.
+/// Returns traces of up to `max_steps`, with a clock that never steps back.
 pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
     prop::bool::weighted(0.3)
         .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))

@@ -1,4 +1,4 @@
-//! What one operation breaks.
+//! The laws that one operation breaks.
 
 use super::{
     Action, Case, Grant, Granted, Laws, MOST_HOLDS, Op, Outcome, REMEMBERED, Release, Seen,
@@ -6,7 +6,7 @@ use super::{
 };
 use crate::property::Property;
 
-/// Judges one operation.
+/// The judge of one operation.
 pub(super) struct Judge<'a> {
     pub(super) op: &'a Op,
     pub(super) now_us: u64,
@@ -28,7 +28,7 @@ impl Judge<'_> {
         }
     }
 
-    /// It must not have changed anything.
+    /// Checks that the operation changed nothing.
     fn idle(&mut self, law: Property) {
         if self.seen.changed == Some(true) {
             self.verdict.broke(law, "it was not done now, and something was");
@@ -58,7 +58,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether the id was used before, and that is answered.
+    /// Returns whether the id was used before, and the answer says so.
     fn repeats(&mut self) -> bool {
         let (op, now_us) = (self.op, self.now_us);
         let live = self.laws.grants.iter().filter(|it| now_us < it.deadline_us);
@@ -95,7 +95,7 @@ impl Judge<'_> {
             self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
         }
         let lease_end_us = now_us + op.terms.lease_us;
-        // A late double, say, of an owner that asked again meanwhile.
+        // For example a late duplicate, of an owner that has asked again meanwhile.
         let again = self.reentered().filter(|at| {
             let known = &self.laws.grants[*at];
             known.token == told.token || !known.is_past
@@ -112,7 +112,7 @@ impl Judge<'_> {
         if told.deadline_us != lease_end_us {
             self.verdict.broke(Property::L4, &format!("its lease must end at {lease_end_us} us"));
         }
-        // Where it was lost with its record, clocks must have gone on.
+        // If it was lost with its record, clocks must have gone on.
         if told.token <= token || told.token <= newest && now_us > newest || told.token < now_us {
             self.verdict.broke(Property::L5, &format!("there was token {newest}"));
         }
@@ -137,7 +137,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A grant stands as `told`, with so many holds more and for a lease from now on at least.
+    /// Checks that a grant is as `told`, with `more` additional holds, and with a lease from now on at least.
     fn grown(&mut self, at: usize, told: Granted, more: u64) {
         let known = self.laws.grants[at].told();
         let end_us = known.deadline_us.max(self.now_us + self.op.terms.lease_us);
@@ -180,7 +180,7 @@ impl Judge<'_> {
             self.idle(Property::L10);
         }
         if let Some(changed) = self.seen.changed {
-            // What a writer has written may be that it keeps readers out, for longer than before.
+            // A writer's write may only record that it keeps readers out for longer.
             let written = changed && !keeps_out;
             if written && !self.laws.waits.may_be_written(now_us, waits_us) {
                 self.verdict.broke(Property::L12, "a wait is written too often");
@@ -203,7 +203,7 @@ impl Judge<'_> {
 
     fn renew(&mut self, token: Option<u64>) {
         let (op, now_us) = (self.op, self.now_us);
-        // Of a side no hold is named.
+        // For a side no hold is named.
         let is_named = |it: &Grant| {
             let is_named = op.terms.has_sides || it.ids.contains(&op.id);
             is_named && op.is_of(it.owner, it.weight) && token.is_none_or(|token| token == it.token)
@@ -306,13 +306,13 @@ impl Judge<'_> {
         self.idle(Property::L3);
     }
 
-    /// The grant of this side that its owner holds already.
+    /// Returns the grant of this side that its owner holds already.
     fn reentered(&self) -> Option<usize> {
         let is_it = |it: &Grant| self.op.is_of(it.owner, it.weight) && self.now_us < it.deadline_us;
         self.laws.grants.iter().position(is_it).filter(|_| self.op.terms.has_sides)
     }
 
-    /// Until when what stands in the way does; nothing where that is not sure.
+    /// Returns until when the obstacles last; `None` if that is not sure.
     fn busy_until(&self) -> Option<u64> {
         let (op, now_us) = (self.op, self.now_us);
         let mut live: Vec<&Grant> = self.others(now_us).collect();
@@ -335,30 +335,30 @@ impl Judge<'_> {
         fits.next().map(|it| it.deadline_us)
     }
 
-    /// Whether it does not fit beside what is held, with what may have ended, or without.
+    /// Returns whether it does not fit beside other grants, with (`at_most`) or without those that may have ended.
     fn is_full(&self, now_us: u64, at_most: bool) -> bool {
         self.op.weight + self.used(now_us, at_most) > self.op.terms.capacity
     }
 
-    /// How much is held that counts for the caller, with what may have ended, or without.
+    /// Returns how much is held that counts for the caller, with (`at_most`) or without grants that may have ended.
     fn used(&self, now_us: u64, at_most: bool) -> u64 {
         let others = self.others(now_us).filter(|it| at_most || !it.is_past);
         others.map(|it| it.weight).sum()
     }
 
-    /// What is held that can be in the way of the caller.
+    /// Returns the grants that can be in the way of the caller.
     fn others(&self, now_us: u64) -> impl Iterator<Item = &Grant> {
         let is_live = move |it: &&Grant| now_us < it.deadline_us;
         self.laws.grants.iter().filter(is_live).filter(|it| !self.op.is_beside(it.owner, it.weight))
     }
 
-    /// Whether the caller has the other side, or may have it.
+    /// Returns whether the caller has the other side, or may have it.
     fn has_other_side(&self, now_us: u64, at_most: bool) -> bool {
         let is_live = |it: &Grant| now_us < it.deadline_us && (at_most || !it.is_past);
         self.laws.grants.iter().any(|it| is_live(it) && self.op.is_beside(it.owner, it.weight))
     }
 
-    /// Whether a new reader is, or may be. A writer is not.
+    /// Returns whether a new reader is kept out, or may be. A writer is not.
     fn is_kept_out(&self, now_us: u64, at_most: bool) -> bool {
         let (surely_us, most_us) = self.laws.kept_out_us;
         let until_us = if at_most { most_us } else { surely_us };

@@ -1,4 +1,4 @@
-//! Traffic in which keys are adjusted and blocked, some of it under ids.
+//! Traffic with adjustments and blocks, some of them under ids.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,12 +7,12 @@ use super::requests::{request, step};
 use super::{Ask, Change, Cost, Lasting, Move, Step, Trace, cost, plain_ask, remember, trace_of};
 use crate::config::Shape;
 
-/// Traces with adjustments; some have an id, and some of those are sent again.
+/// Returns traces with adjustments; some have an id, and some of those are repeated.
 pub fn adjusted_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     trace_of(shape, adjustment_steps(max_steps))
 }
 
-/// Traces with adjustments of which some have an id, and none is sent again.
+/// Returns traces with adjustments, of which some have an id, and none is repeated.
 pub fn unrepeated_adjusted_trace(
     shape: impl Into<Shape>,
     max_steps: usize,
@@ -20,7 +20,7 @@ pub fn unrepeated_adjusted_trace(
     trace_of(shape, vec(adjusted(first_ask()), 1..=max_steps))
 }
 
-/// Some steps to continue a trace with.
+/// Returns steps that continue a trace.
 pub fn adjustment_steps(max_steps: usize) -> BoxedStrategy<Vec<Step>> {
     let ask = prop_oneof![
         12 => first_ask(),
@@ -62,7 +62,7 @@ fn change() -> BoxedStrategy<Change> {
     .boxed()
 }
 
-/// How many to take, give back or charge: around what is used, what remains and what there is.
+/// Returns an amount to take, refund or charge: around the used cost, the remaining cost and the capacity.
 fn amount() -> BoxedStrategy<Cost> {
     prop_oneof![4 => cost(), 2 => (-1..=1_i64).prop_map(Cost::Used)].boxed()
 }

@@ -7,7 +7,7 @@ use super::configs::{any_kind, config, limits};
 use super::{Ask, Step, Trace, adjustment_steps, moved, start};
 use crate::config::{Limits, Shape};
 
-/// Traces in which the limits change between steps, to one of a few others and back.
+/// Returns traces in which the limits change between steps, to one of a few others and back.
 pub fn changing_trace(max_steps: usize) -> BoxedStrategy<Trace> {
     (any_limits(), vec(successor(), 1..=3))
         .prop_map(|(first, successors)| {
@@ -30,13 +30,13 @@ pub fn changing_trace(max_steps: usize) -> BoxedStrategy<Trace> {
         .boxed()
 }
 
-/// One or more of any kind.
+/// Returns one or more limits of any kind.
 pub fn any_limits() -> BoxedStrategy<Limits> {
     let one = any_kind().prop_flat_map(|kind| limits(Shape::One(kind)));
     prop_oneof![one, limits(Shape::Several)].boxed()
 }
 
-/// A few steps, and then a change to one of `all`.
+/// Returns a few steps, and then a change to one of `all`.
 fn steps_under(all: Vec<Limits>) -> BoxedStrategy<Vec<Step>> {
     let change = (moved(), prop::sample::select(all))
         .prop_map(|(moved, limits)| Step { moved, ask: Ask::Under(limits) });
@@ -48,20 +48,20 @@ fn steps_under(all: Vec<Limits>) -> BoxedStrategy<Vec<Step>> {
         .boxed()
 }
 
-/// How limits come from those before them.
+/// How limits follow from earlier ones.
 #[derive(Clone, Debug)]
 enum Successor {
-    /// Others altogether.
+    /// Unrelated limits.
     Others(Limits),
-    /// One part more, in this place.
+    /// With one more part, in this place.
     With(usize, Limits),
-    /// This part goes, if there are others.
+    /// Without this part, if there are others.
     Without(usize),
-    /// This part becomes another one.
+    /// With another limit in the place of this part.
     Replaced(usize, Limits),
-    /// This part gets the amount, the span or the burst of another one of its kind.
+    /// With the amount, the span or the burst of another limit of its kind for this part.
     Retuned(usize, Tuning),
-    /// The parts the other way round.
+    /// With the parts reversed.
     Reversed,
 }
 

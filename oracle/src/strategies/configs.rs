@@ -1,5 +1,4 @@
-//! Every configuration that the machines accept: tiny, mainstream, arbitrary, and at the documented
-//! bounds.
+//! Every configuration that the machines accept: tiny, common, arbitrary, and at the documented bounds.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -17,10 +16,10 @@ const MAX_LOG: u64 = 1 << 20;
 /// The longest span that is remembered, in microseconds.
 const MAX_SPAN_US: u64 = 1 << 51;
 
-/// Accepted limits of one shape.
+/// Returns accepted limits of one shape.
 pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {
     let any = || any_kind().prop_flat_map(config);
-    // Small ones bind in turns.
+    // Small ones bind by turns.
     let small = (any_kind(), 1..=10_u64, 1..=60_u64, 1..=15_u64)
         .prop_map(|(kind, amount, span_us, burst)| fit(kind, amount, span_us, burst));
     let equal = (any(), 2..=4_usize).prop_map(|(config, count)| vec![config; count]);
@@ -36,12 +35,12 @@ pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {
     }
 }
 
-/// Any of the kinds.
+/// Returns any of the kinds.
 pub(super) fn any_kind() -> BoxedStrategy<Kind> {
     prop::sample::select(&Kind::ALL[..]).boxed()
 }
 
-/// Accepted configurations of one kind.
+/// Returns accepted configurations of one kind.
 pub fn config(kind: Kind) -> BoxedStrategy<Config> {
     let tiny = (1..=10_u64, 1..=20_u64, 1..=15_u64);
     let small = (1..=50_u64, 1..=5_000_000_u64, 1..=60_u64);
@@ -70,12 +69,12 @@ pub fn config(kind: Kind) -> BoxedStrategy<Config> {
 const SECOND_US: u64 = 1_000_000;
 const DAY_US: u64 = 86_400 * SECOND_US;
 
-/// Counts of every magnitude.
+/// Returns counts of every magnitude.
 fn count() -> BoxedStrategy<u64> {
     magnitudes(MAX_COUNT)
 }
 
-/// Spans of every magnitude.
+/// Returns spans of every magnitude.
 fn span() -> BoxedStrategy<u64> {
     magnitudes(MAX_SPAN_US)
 }
@@ -84,17 +83,16 @@ fn magnitudes(max: u64) -> BoxedStrategy<u64> {
     (0..64_u32, any::<u64>()).prop_map(move |(shift, bits)| (bits >> shift).clamp(1, max)).boxed()
 }
 
-/// The nearest accepted configuration, from numbers that may be zero or too large.
+/// Returns the nearest accepted configuration to numbers that may be zero or too large.
 pub(super) fn nearest(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
     let count = |number: u64| number.clamp(1, MAX_COUNT);
     fit(kind, count(amount), span_us.clamp(1, MAX_SPAN_US), count(burst))
 }
 
-/// The nearest configuration that the documented bounds allow; a burst or limit of `u64::MAX`
-/// becomes the largest one.
+/// Returns the nearest configuration that the documented bounds allow; a burst or limit of `u64::MAX` becomes the
+/// largest one.
 ///
-/// The bounds are stated here once more, from the documentation: a machine that refuses one of
-/// these fails the suite.
+/// The bounds are stated here once more, from the documentation: a machine that refuses one of these fails the suite.
 fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
     let at_bound = burst == u64::MAX;
     match kind {

@@ -1,4 +1,4 @@
-//! What the steps of a trace refer back to, and what they come to by it.
+//! The past of a trace, to which its steps refer.
 
 use super::configs::MAX_COUNT;
 use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, Move, Patience, Step, Trace};
@@ -9,11 +9,11 @@ use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
 
 const YEAR_US: u64 = 366 * 86_400_000_000;
 
-/// What a trace refers back to.
+/// The past of a trace.
 #[derive(Debug)]
 pub(super) struct Memory {
     limits: Limits,
-    /// Whose span counts, of several limits: each in turn.
+    /// The index of the limit, in a composite, whose span counts: each by turns.
     turn: usize,
     forward: bool,
     earliest_us: u64,
@@ -23,10 +23,10 @@ pub(super) struct Memory {
     admitted_us: u64,
     forgotten_us: u64,
     unblocked_us: u64,
-    /// The turn of the latest admitted request, and how far away the latest answer said one is.
+    /// The turn of the latest admitted request, and the wait for a turn in the latest answer.
     turn_us: u64,
     turn_after_us: u64,
-    /// How many turns were taken.
+    /// The number of turns that were taken.
     turns: usize,
     remaining: u64,
     /// The requests with an id, each once.
@@ -42,7 +42,7 @@ struct Request {
 
 impl Memory {
     pub(super) fn new(trace: &Trace) -> Self {
-        // A window of a calendar that begins with the epoch is told from none by nothing.
+        // A calendar's window that begins with the epoch is indistinguishable from none.
         let first_us = if trace.has_calendar() { 2 * YEAR_US } else { 0 };
         let (earliest_us, now_us) = (trace.earliest_us.max(first_us), trace.start_us.max(first_us));
         let back = |step: &Step| match step.moved {
@@ -53,7 +53,7 @@ impl Memory {
         Memory {
             limits: trace.limits.clone(),
             turn: 0,
-            // A trace steps back only where it says so, not because a boundary lies behind.
+            // A trace steps back only where it says so, not because a boundary is in the past.
             forward: !trace.steps.iter().any(back),
             earliest_us,
             now_us,
@@ -95,7 +95,7 @@ impl Memory {
         u64::try_from(clamped).expect("clamped into the range of time")
     }
 
-    /// When the next window begins.
+    /// Returns when the next window begins.
     fn edge(&self, now: i128, span: i128) -> i128 {
         let parts = &self.limits.parts;
         match parts[self.turn % parts.len()].kind {
@@ -243,10 +243,10 @@ impl Memory {
     }
 }
 
-/// What an id that was used for this adjustment must not be used for.
+/// Returns an adjustment that an id of this one must not be used for.
 fn other(adjustment: Adjustment) -> Adjustment {
     match adjustment {
-        // No more than this is told apart.
+        // Larger amounts are indistinguishable.
         Adjustment::TakeUpTo(most) => Adjustment::TakeUpTo(most % MAX_COUNT + 1),
         Adjustment::Refund(cost) => Adjustment::Penalty(cost),
         Adjustment::Penalty(cost) => Adjustment::Refund(cost),

@@ -1,9 +1,8 @@
-//! What the properties are tried on: every accepted configuration, costs around what fits, and
-//! times around every moment at which something changes.
+//! The inputs of the properties: every accepted configuration, costs around the one that fits, and times around every
+//! moment at which something changes.
 //!
-//! A [`Trace`] is written relative to what the limiter answers ("one microsecond before the last
-//! `retry_after`"), so that a shrunk trace keeps its meaning; [`Trace::play`] turns it into
-//! operations at times.
+//! A [`Trace`] is relative to the limiter's answers ("one microsecond before the last `retry_after`"), so that a shrunk
+//! trace keeps its meaning; [`Trace::play`] turns it into operations at times.
 
 mod adjustments;
 mod changes;
@@ -30,29 +29,29 @@ pub use turns::{any_turn_trace, mixed_turn_trace, turn_trace};
 /// The longest time for which a request is remembered, or a key blocked, in microseconds.
 pub const MAX_REMEMBER_US: u64 = 1 << 50;
 
-/// Some traffic for one key.
+/// Traffic for one key.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The limits.
     pub limits: Limits,
-    /// Where the clock begins, in microseconds.
+    /// The time at which the clock begins, in microseconds.
     pub start_us: u64,
-    /// No time is before this one, in microseconds.
+    /// The earliest time, in microseconds.
     pub earliest_us: u64,
-    /// What happens, in order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
 /// One operation, some time after the one before.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// How the clock moves first.
+    /// The move of the clock before the operation.
     pub moved: Move,
-    /// What is then asked.
+    /// The operation.
     pub ask: Ask,
 }
 
-/// How the clock moves. The last field of most is an offset in microseconds, -1 to 1.
+/// A move of the clock. The last field of most is an offset in microseconds, -1 to 1.
 #[derive(Clone, Copy, Debug)]
 pub enum Move {
     /// Not at all.
@@ -75,56 +74,55 @@ pub enum Move {
     Turn(i64),
     /// To the end of the latest block.
     Unblocked(i64),
-    /// Far ahead, in thousandths of all time left.
+    /// Far ahead, in thousandths of all remaining time.
     Far(u64),
 }
 
-/// What is asked.
+/// An operation, relative to the limiter's answers.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// Acquire one cost.
+    /// Acquires one cost.
     Acquire(Cost),
-    /// Acquire one cost under a new id, to be remembered for so long.
+    /// Acquires one cost under a new id that is remembered for so long.
     Request(Cost, Lasting),
-    /// The request under the id that was sent so many ids before this one, once more; a new one
-    /// where there were fewer.
+    /// Repeats the request whose id was sent so many ids before this one; a new request if there were fewer.
     Repeat(usize),
-    /// Another cost under such an id.
+    /// Acquires another cost under such an id.
     Misuse(usize),
-    /// Acquire several in one call.
+    /// Acquires several costs in one call.
     AcquireEach(Vec<Cost>),
-    /// Take a turn of one cost.
+    /// Takes a turn of one cost.
     TakeTurn(Cost, Patience),
-    /// Give back the turn that was taken so many turns before the latest.
+    /// Cancels the turn that was taken so many turns before the latest.
     CancelTurn(usize),
-    /// Peek.
+    /// Peeks.
     Peek(Cost),
-    /// Adjust the key.
+    /// Adjusts the key.
     Adjust(Change),
-    /// Adjust it under a new id, to be remembered for so long.
+    /// Adjusts the key under a new id that is remembered for so long.
     AdjustOnce(Change, Lasting),
-    /// From now on these limits.
+    /// Puts the key under these limits from now on.
     Under(Limits),
-    /// Reset.
+    /// Resets the key.
     Reset,
 }
 
-/// How to adjust a key.
+/// An adjustment.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// Take so many, or as many as there are.
+    /// Takes so many, or as many as there are.
     TakeUpTo(Cost),
-    /// Give back so many.
+    /// Gives back so many.
     Refund(Cost),
-    /// Charge so many, whether they fit or not.
+    /// Charges so many, whether they fit or not.
     Penalty(Cost),
-    /// Admit nothing for so long.
+    /// Admits nothing for so long.
     Block(Lasting),
-    /// End the block.
+    /// Ends the block.
     Unblock,
 }
 
-/// How long to remember a request, or to block.
+/// How long a request is remembered, or a block lasts.
 #[derive(Clone, Copy, Debug)]
 pub enum Lasting {
     /// So many microseconds.
@@ -133,18 +131,18 @@ pub enum Lasting {
     Eighths(u64),
 }
 
-/// How long a request waits for its turn at most.
+/// The longest wait of a request for its turn.
 #[derive(Clone, Copy, Debug)]
 pub enum Patience {
     /// For ever.
     Endless,
     /// So many eighths of the period.
     Eighths(u64),
-    /// As far as the turn of the latest answer was away, and this much more or less, in microseconds.
+    /// The wait for the turn in the latest answer, and this much more or less, in microseconds.
     Turn(i64),
 }
 
-/// A cost, in terms of what the limiter has.
+/// A cost, relative to the limiter's answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Cost {
     /// So many units.
@@ -153,14 +151,14 @@ pub enum Cost {
     Eighths(u64),
     /// The capacity and this much more or less.
     Capacity(i64),
-    /// What remained at the latest answer, and this much more or less.
+    /// The remaining cost of the latest answer, and this much more or less.
     Remaining(i64),
-    /// What was used at the latest answer, and this much more or less.
+    /// The used cost of the latest answer, and this much more or less.
     Used(i64),
 }
 
 impl Trace {
-    /// Puts the trace to `subject` and tells each operation with its time and outcome.
+    /// Plays the trace on `subject`, and passes each operation with its time and outcome to `seen`.
     ///
     /// # Errors
     /// The first error of `seen`, which ends the play.
@@ -180,14 +178,14 @@ impl Trace {
         Ok(())
     }
 
-    /// The same limits from `start_us` on and never before it, with other steps.
+    /// Returns a trace of the same limits, from `start_us` on and never before it, with other steps.
     pub fn continued(&self, start_us: u64, steps: &[Step]) -> Self {
         let start_us = start_us.min(MAX_TIME_US);
         let limits = self.limits.clone();
         Trace { limits, start_us, earliest_us: start_us, steps: steps.to_vec() }
     }
 
-    /// The same steps, of which none moves the clock back.
+    /// Returns the same steps, without steps back of the clock.
     #[must_use]
     pub fn forward(mut self) -> Self {
         for step in &mut self.steps {
@@ -196,18 +194,18 @@ impl Trace {
         self
     }
 
-    /// Whether it is ever under a calendar.
+    /// Returns whether it is ever under a calendar.
     fn has_calendar(&self) -> bool {
         let under = |step: &Step| matches!(&step.ask, Ask::Under(limits) if limits.has_calendar());
         self.limits.has_calendar() || self.steps.iter().any(under)
     }
 
-    /// Whether it adjusts the key.
+    /// Returns whether it adjusts the key.
     pub fn adjusts(&self) -> bool {
         self.steps.iter().any(|step| matches!(step.ask, Ask::Adjust(_) | Ask::AdjustOnce(..)))
     }
 
-    /// Whether it gives back what was charged.
+    /// Returns whether it gives back charges.
     pub fn gives_back(&self) -> bool {
         let refund = |step: &Step| {
             matches!(
@@ -218,7 +216,7 @@ impl Trace {
         self.steps.iter().any(refund)
     }
 
-    /// The operations and times that the trace comes to with `subject`.
+    /// Returns the operations and times of the trace on `subject`.
     pub fn resolve(&self, subject: &mut impl Subject) -> Vec<(Op, u64)> {
         let mut operations = Vec::with_capacity(self.steps.len());
         let infallible: Result<(), std::convert::Infallible> =
@@ -230,12 +228,12 @@ impl Trace {
     }
 }
 
-/// Traces of up to `max_steps` for keys under limits of this shape.
+/// Returns traces of up to `max_steps` for keys under limits of this shape.
 pub fn trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     trace_of(shape, steps(max_steps))
 }
 
-/// Traces of these steps for keys under limits of this shape.
+/// Returns traces of these steps for keys under limits of this shape.
 fn trace_of(
     shape: impl Into<Shape>,
     steps: impl Strategy<Value = Vec<Step>> + 'static,
@@ -245,22 +243,22 @@ fn trace_of(
         .boxed()
 }
 
-/// The same, with a clock that never steps back.
+/// Returns such traces, with a clock that never steps back.
 pub fn forward_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     forward(trace(shape, max_steps))
 }
 
-/// Traces of which the clock never steps back.
+/// Returns the traces, with a clock that never steps back.
 pub fn forward(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrategy<Trace> {
     traces.prop_map(Trace::forward).boxed()
 }
 
-/// Some steps to continue a trace with.
+/// Returns steps that continue a trace.
 pub fn steps(max_steps: usize) -> BoxedStrategy<Vec<Step>> {
     vec(step(), 1..=max_steps).boxed()
 }
 
-/// Traces, each with a cost to ask for at its end.
+/// Returns traces, each with a cost for a request at its end.
 pub fn with_cost(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrategy<(Trace, u64)> {
     let share = prop_oneof![
         3 => (0..=9_u64).prop_map(|ninths| (ninths, 0)),
@@ -276,7 +274,7 @@ pub fn with_cost(traces: impl Strategy<Value = Trace> + 'static) -> BoxedStrateg
         .boxed()
 }
 
-/// How the clock may move.
+/// Returns a move of the clock.
 pub fn moved() -> BoxedStrategy<Move> {
     let offset = || -1..=1_i64;
     prop_oneof![
@@ -294,7 +292,7 @@ pub fn moved() -> BoxedStrategy<Move> {
     .boxed()
 }
 
-/// What a request may cost.
+/// Returns a cost.
 pub fn cost() -> BoxedStrategy<Cost> {
     prop_oneof![
         6 => Just(Cost::Units(1)),
@@ -308,12 +306,12 @@ pub fn cost() -> BoxedStrategy<Cost> {
     .boxed()
 }
 
-/// One operation, some time after the one before.
+/// Returns one operation, some time after the one before.
 pub fn step() -> BoxedStrategy<Step> {
     (moved(), plain_ask()).prop_map(|(moved, ask)| Step { moved, ask }).boxed()
 }
 
-/// What may be asked without an id.
+/// Returns an operation without an id.
 fn plain_ask() -> BoxedStrategy<Ask> {
     prop_oneof![
         24 => cost().prop_map(Ask::Acquire),
@@ -324,7 +322,7 @@ fn plain_ask() -> BoxedStrategy<Ask> {
     .boxed()
 }
 
-/// Where a clock may begin: today, at the epoch, and near the end of the range.
+/// Returns a time at which a clock begins: today, at the epoch, and near the end of the range.
 fn start() -> BoxedStrategy<u64> {
     prop_oneof![
         6 => 1_763_700_000_000_000..1_763_800_000_000_000_u64,

@@ -1,4 +1,4 @@
-//! Traffic in which turns in a queue are taken, and given back.
+//! Traffic in which turns in a queue are taken and cancelled.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -8,19 +8,19 @@ use super::{
 };
 use crate::config::{Kind, Shape};
 
-/// Traces in which turns are taken and given back: with no ids and no reset.
+/// Returns traces in which turns are taken and cancelled, without ids and resets.
 pub fn turn_trace(shape: impl Into<Shape>, max_steps: usize) -> BoxedStrategy<Trace> {
     trace_of(shape, vec(step(), 1..=max_steps))
 }
 
-/// The same of a leaky bucket, with requests of all kinds.
+/// Returns such traces of a leaky bucket, with requests of all kinds.
 pub fn mixed_turn_trace(max_steps: usize) -> BoxedStrategy<Trace> {
     let step =
         prop_oneof![3 => step(), 2 => request_steps(1).prop_map(|mut steps| steps.remove(0))];
     trace_of(Kind::LeakyBucket, vec(step, 1..=max_steps))
 }
 
-/// The same of any limits, with all else that can be done to a key.
+/// Returns such traces of any limits, with all other operations on a key.
 pub fn any_turn_trace(max_steps: usize) -> BoxedStrategy<Trace> {
     let turns = vec((0..max_steps, step()), max_steps / 2);
     (changing_trace(max_steps), turns)

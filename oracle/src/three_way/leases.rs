@@ -16,7 +16,7 @@ use crate::play::{self, Reference, Trace};
 use crate::properties::property_on;
 use crate::{fenced, latch, lock};
 
-/// Cases of each machine when nothing is asked for.
+/// The default number of cases of each machine.
 const DEFAULT_CASES: u32 = 500;
 
 /// The longest trace.
@@ -64,7 +64,7 @@ pub fn a_semaphore_of_the_most_permits_is_the_same_in_three_places(place: &impl 
         assert_eq!(fits, id < 200, "{expected:?}");
     }
     assert_eq!(key.held(), model.held());
-    // Three more fit when the two oldest are over.
+    // Three more fit once the two oldest have ended.
     let three = semaphore.acquire(PermitId::from_u128(200), 3, Timestamp::MAX).unwrap();
     let answer = model.execute(&three, at(1000)).unwrap().answer;
     assert_eq!(answer, semaphore::Answer::Full { fits_at: at(3_600_000_001) });
@@ -79,7 +79,7 @@ pub fn as_many_readers_as_fit_are_the_same_in_three_places(place: &impl Place) {
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let mut last = None;
     for number in 0..65 + 8 {
-        // 64 readers and one too many; then the first one reads as often as it may, and once too often.
+        // 64 readers and one too many; then the first one reads up to its limit, and once too often.
         let owner = OwnerId::from_u128(if number <= 64 { number } else { 0 });
         let read = lock.read(owner, HoldId::from_u128(number), Timestamp::MAX);
         let now = at(number as u64);
@@ -89,7 +89,7 @@ pub fn as_many_readers_as_fit_are_the_same_in_three_places(place: &impl Place) {
         assert_eq!(fits, number != 64 && number != 64 + 8, "{number}: {expected:?}");
         last = Some(expected.answer);
     }
-    // The first reader's lease ends an hour after its last hold that was granted.
+    // The first reader's lease ends an hour after its last granted hold.
     assert_eq!(last, Some(rw_lock::Answer::TooMany { retry_at: at(3_600_000_000 + 71) }));
     assert_eq!(key.held(), model.held());
     let seen = model.execute(&lock.inspect(), at(400)).unwrap();
@@ -108,7 +108,7 @@ fn one_machine<R: Reference>(
     });
 }
 
-/// At so many microseconds of the test.
+/// Returns the time of so many microseconds of the test.
 fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000 + us).expect("a time")
 }

@@ -15,7 +15,7 @@ use crate::strategies::{
 use crate::subject::Limiter;
 use crate::{large_logs, largest_counts, reservations, stored};
 
-/// Cases per limiter when nothing is asked for.
+/// The default number of cases per limiter.
 const DEFAULT_CASES: u32 = 300;
 
 /// The longest trace.
@@ -77,8 +77,8 @@ pub fn turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key(pl
 
 pub fn d12_keys_are_independent(place: &impl Place) {
     let shape = || prop::sample::select(&Shape::ALL[..]);
-    // Both keys share one clock, which only goes on: a step back past an expiry tells a key in a
-    // store from one alone.
+    // Both keys share one clock, which never steps back: a step back past an expiry distinguishes a key in a store from
+    // one alone.
     let traces = (shape(), shape()).prop_flat_map(|(one, other)| {
         (forward(adjusted_trace(one, STEPS)), forward(adjusted_trace(other, STEPS)))
     });
@@ -94,7 +94,7 @@ pub fn reservations_are_the_same_in_three_places(place: &impl Place) {
     let input = (reservations::trace(30), Time::any(5));
     let cases = 2 * DEFAULT_CASES;
     property_on(place, "three_way_reservations", cases, &input, |(trace, time)| {
-        // Its calendars contradict each other, which shows whether a record that is over is still there.
+        // Its calendars contradict each other, which shows whether an expired record is still there.
         if place.is_behind_a_seam() && trace.limit.has_calendar() {
             return Ok(());
         }
@@ -106,7 +106,7 @@ pub fn logs_of_thousands_of_entries_are_the_same_in_three_places(place: &impl Pl
     let time = Time::Caller { store_ahead_us: 0, skew_ms: 0 };
     for (seed, limit) in (0_u64..).zip(large_logs::LIMITS) {
         for reserves in [false, true] {
-            // Where calls take long: a log alone without reservations, the others with them.
+            // If calls take long: a log alone without reservations, the others with them.
             if place.one_case_in() > 1 && reserves == (seed == 0) {
                 continue;
             }
@@ -139,7 +139,7 @@ pub fn stored_limits_are_the_same_in_three_places(place: &impl Place) {
 
 fn one_machine(place: &impl Place, shape: impl Into<Shape>) {
     let shape = shape.into();
-    // Half of the traffic has no ids at all: its records are those of a store that knows none.
+    // Half of the traffic has no ids at all: its records are those of a store without ids.
     let traces = prop_oneof![trace(shape, STEPS), request_trace(shape, 2 * STEPS)];
     check(place, &format!("three_way_{}", shape.name()), DEFAULT_CASES, traces);
 }

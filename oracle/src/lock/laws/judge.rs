@@ -1,10 +1,10 @@
-//! What one operation breaks.
+//! The laws that one operation breaks.
 
 use super::{Case, How, Latest, Laws, Seen, Verdict};
 use crate::lock::{Action, Grant, Op, Outcome};
 use crate::property::Property;
 
-/// Judges one operation.
+/// The judge of one operation.
 pub(super) struct Judge<'a> {
     pub(super) seen: &'a Seen,
     pub(super) now_us: u64,
@@ -51,7 +51,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether it was done before, and is answered so.
+    /// Returns whether the operation was done before, and the answer says so.
     fn repeats(&mut self, live: Option<(u128, Grant)>) -> bool {
         let Some((right, is_sure)) = self.laws.record.known(&self.seen.op, self.now_us) else {
             return false;
@@ -137,7 +137,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A hold was acquired: of `mine`, where that is live, or of a fresh grant.
+    /// Judges an acquired hold: of `mine`, if that is live, or of a fresh grant.
     fn granted(
         &mut self,
         owner: u128,
@@ -166,7 +166,7 @@ impl Judge<'_> {
             record.latest =
                 Some(Latest { owner, since_us: now_us, token, deadline_us, ids: Vec::new() });
             self.laws.newest = newest.max(token);
-            // Where it was lost with its record, clocks must have gone on.
+            // If it was lost with its record, clocks must have gone on.
             if token <= before || token <= newest && now_us > newest {
                 self.verdict.broke(Property::L5, &format!("there was token {newest}"));
             }
@@ -187,7 +187,7 @@ impl Judge<'_> {
         self.learn(told, remember_us, |ids| ids.push(hold));
     }
 
-    /// A grant stands as `told`, which must be held so often and at least until then.
+    /// Checks that a grant is as `told`, with this number of holds, and with a lease until then at least.
     fn grown(&mut self, told: Grant, mine: Option<Grant>, holds: u64, lease_end_us: u64) {
         let deadline_us = mine.map_or(0, |grant| grant.deadline_us).max(lease_end_us);
         if told.holds != holds {
@@ -201,7 +201,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The latest grant stands as told, with other holds.
+    /// Learns that the latest grant is as told, with other holds.
     fn learn(&mut self, told: Grant, remember_us: u64, change: impl FnOnce(&mut Vec<u128>)) {
         let record = &mut self.laws.record;
         if let Some(latest) = &mut record.latest {
@@ -288,7 +288,7 @@ impl Judge<'_> {
         self.verdict.broke(Property::L3, "the caller does not hold it");
     }
 
-    /// A renewal, a release or force was refused.
+    /// Judges a refused renewal, release or force.
     fn refused(&mut self, outcome: &Outcome, live: Option<(u128, Grant)>, is_held: bool) {
         if is_held {
             self.verdict.broke(Property::L2, "the caller holds it");
@@ -328,7 +328,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Takes what is shown for true.
+    /// Believes what an inspection shows.
     fn believe(&mut self, shown: Option<(u128, Grant)>) {
         let latest = &mut self.laws.record.latest;
         match shown {
