@@ -9,8 +9,8 @@
 //! | `limit`, `seed` (1), `budget` (20,000) | of `worst` |
 //! | `deny_clients` (1%), `windows` | of `advise` |
 //!
-//! Without an answer there is an object `error`: its `message`, the `field` of the question that is wrong, and in a wrong `toml` the
-//! `span`, a range of bytes. But for `verify` the Rust machines decide.
+//! Without an answer there is an object `error`: its `message`, the `field` of the question that is wrong, and in a
+//! wrong `toml` the `span`, a range of bytes. But for `verify` the Rust machines decide.
 
 use std::error::Error;
 use std::io::{BufReader, Read};
@@ -43,7 +43,7 @@ pub trait Outside {
 /// Answers questions, and keeps the requests of the last file for the next one.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Creates what runs the shipped scripts, where there is a Lua.
+    /// Creates an engine of the shipped scripts, if there is a Lua.
     scripts: Option<Build>,
     kept: Option<(Log, Rc<Trace>, Unparsed)>,
 }
@@ -132,7 +132,7 @@ impl Failure {
 }
 
 impl<E: Error> From<E> for Failure {
-    /// With all causes, as the command line prints them.
+    /// Keeps all causes, as the command line prints them.
     fn from(error: E) -> Failure {
         let mut message = error.to_string();
         let mut cause = error.source();
@@ -145,7 +145,7 @@ impl<E: Error> From<E> for Failure {
 }
 
 impl Asked {
-    /// Answers `verify` too, by engines that this creates.
+    /// Creates one that also answers `verify`, by the engines that `scripts` creates.
     pub fn with_scripts(scripts: Build) -> Asked {
         Asked { scripts: Some(scripts), kept: None }
     }
@@ -283,7 +283,7 @@ impl Asked {
     }
 }
 
-/// A call out of a page costs more than a decision.
+/// Reports progress rarely: a call out of a page costs more than a decision.
 fn tell(outside: &mut (dyn Outside + Send), done: u64, all: u64) {
     if done.is_multiple_of(4096) {
         outside.progress(done, all);

@@ -28,7 +28,7 @@ pub struct Clocks {
     pub seed: u64,
 }
 
-/// The source of time, and who decides.
+/// The source of time, and the decider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// The store, by its own clock, as limiters of this project do.
@@ -171,7 +171,7 @@ fn decide<K: std::hash::Hash + Eq>(
 
 fn with_deny_cache(limit: &Limit, trace: &Trace, nodes: &Nodes) -> (Vec<Outcome>, u64) {
     let (mut records, mut calls) = (HashMap::new(), 0);
-    // Of each node and key a denial: of which cost, and until when by the node's clock.
+    // For each node and key a denial: its cost, and until when by the node's clock.
     let mut denials: HashMap<(u32, u32), (u64, Timestamp)> = HashMap::new();
     let outcomes = nodes.requests(trace).map(|(request, node)| {
         let own_now = nodes.shows(node, request.at);
@@ -275,7 +275,7 @@ mod tests {
                 assert!(point.admitted <= stretched, "{text}: {point:?}, {stretched}");
             }
             beyond += usize::from(used(2).worst.share() > 1.0);
-            // Each of those who are by themselves is off by the same at any time.
+            // The clock of each node by itself is equally wrong at any time.
             assert!(used(3).worst.share() <= 1.0 && used(0).worst.share() <= 1.0, "{text}");
         }
         assert!(beyond > 0, "callers' times break no envelope");
@@ -288,7 +288,7 @@ mod tests {
             let ways = ways("token-bucket 4/s burst 20", &trace, 0, drift_ppm);
             (ways[1].only_it, ways[1].only_store)
         };
-        // What is taken off a denial covers a thousandth.
+        // The part that is taken off a denial covers a thousandth.
         assert_eq!(differing(900), (0, 0));
         let (_, only_store) = differing(300_000);
         assert!(only_store > 0, "{only_store}");

@@ -65,7 +65,7 @@ impl FromStr for Scenario {
 pub(crate) enum Requests {
     /// Its own traffic.
     Traffic,
-    /// Elsewhere: what it says of traffic is not used.
+    /// Elsewhere: its traffic is ignored.
     Elsewhere,
 }
 
@@ -73,7 +73,7 @@ impl File {
     /// Returns the scenario.
     ///
     /// # Errors
-    /// A sentence about what is missing or contradicts.
+    /// A sentence about a missing value or a contradiction.
     pub(crate) fn scenario(self, requests: Requests) -> Result<Scenario, &'static str> {
         let file = self;
         if file.limits.is_empty() {
@@ -109,7 +109,7 @@ impl File {
     }
 }
 
-/// The scenario as it is written. Defaults are those of the command line.
+/// The scenario as written. Defaults are those of the command line.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
@@ -260,7 +260,7 @@ impl<'de, T, E: fmt::Display> Visitor<'de> for Parsed<T, E> {
         self.visit_str(&number.to_string())
     }
 
-    // A date without quotes is handed over as a map that the crate's own type reads.
+    // A date without quotes comes as a map that the crate's own type reads.
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         let date = Datetime::deserialize(MapAccessDeserializer::new(map))?;
         self.visit_str(&date.to_string())

@@ -36,7 +36,7 @@ pub struct Study {
 /// Creates an engine that has decided nothing so far.
 pub type Build = fn() -> Result<Box<dyn Engine>, EngineError>;
 
-/// What decides, and how much is reported.
+/// The engines that decide, and how much is reported.
 #[derive(Clone, Copy, Debug)]
 pub struct Decider {
     /// The kind of the engines.
@@ -214,7 +214,7 @@ struct Replayed {
     waits: Option<WaitTally>,
 }
 
-/// Searches about `budget` traces for each [`Goal`], and has an engine decide on what is found.
+/// Searches about `budget` traces for each [`Goal`], and lets an engine decide the found ones.
 ///
 /// # Errors
 /// [`StudyError`] if the limit cannot be searched, or the engine decides otherwise than the machines.

@@ -119,8 +119,8 @@ pub struct Advice {
     pub may_deny: u64,
     /// One family per window and kind.
     pub families: Vec<Family>,
-    /// The one to deploy: the token bucket of the last window but one, or of the only one. A bucket never admits twice its
-    /// burst at a boundary, and the longest window says little of bursts, and the shortest little of rates.
+    /// The one to deploy: the token bucket of the last window but one, or of the only one. A bucket never admits twice
+    /// its burst at a boundary, and the longest window says little of bursts, and the shortest little of rates.
     pub deploy: Denies,
     /// Token buckets that deny as few, the slowest refill first, with rates per the last window but one. A smaller
     /// rate needs a larger burst.
@@ -136,13 +136,13 @@ pub struct Family {
     pub window: Duration,
     /// The smallest limit that denies no more clients than allowed; of token buckets, with the smallest burst.
     pub advised: Denies,
-    /// What limits of this kind would have denied, from 1 to the smallest that denies none.
+    /// The denials of limits of this kind, from 1 to the smallest that denies none.
     pub curve: Vec<Denies>,
     /// The smallest amount for each client, in ascending order.
     needs: Vec<u64>,
 }
 
-/// What a limit would have denied.
+/// The denials of a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Denies {
     /// The limit.
@@ -151,7 +151,7 @@ pub struct Denies {
     pub amount: u64,
     /// The clients that it would have denied at least once.
     pub clients: u64,
-    /// How many requests.
+    /// The requests that it would have denied.
     pub requests: u64,
 }
 
@@ -167,7 +167,8 @@ impl Family {
 /// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
-/// [`AdviseError`] if no limit can have a window, or if one that the traffic needs cannot be built, but for a sliding log, which is then left out.
+/// [`AdviseError`] if no limit can have a window, or if one that the traffic needs cannot be built, but for a sliding
+/// log, which is then left out.
 pub fn advise(
     trace: &Trace,
     windows: &[Duration],
@@ -184,7 +185,7 @@ pub fn advise(
     let step = || (progress.lock().unwrap_or_else(PoisonError::into_inner))();
     let families =
         parallel::each(&kinds, |&(kind, window)| family(&clients, kind, window, may_deny, &step));
-    // Where a log cannot hold what the traffic needs, the other kinds are advised.
+    // If a log cannot hold the traffic, the other kinds are advised.
     let is_log =
         |error: &AdviseError| matches!(error, AdviseError::Limit { kind: Kind::SlidingLog, .. });
     let families = families.into_iter().filter(|family| !family.as_ref().is_err_and(is_log));

@@ -87,13 +87,13 @@ impl Admitted {
         Used { span_us, allowed: envelope(limit, span_us), ..used }
     }
 
-    /// Whether nothing is above an envelope that is a straight line, which one look at each time tells; not
-    /// where the envelope is none.
+    /// Returns whether nothing is above the envelope, if that is a straight line, in one pass over the times; false for
+    /// other envelopes.
     pub(super) fn is_below_its_line(&self, limit: &Limit) -> bool {
         let mut parts = limit.parts();
         let (Some(part), None) = (parts.next(), parts.next()) else { return false };
         let Some(Line { base, amount, per }) = Line::of(&part.into()) else { return false };
-        // What a span is above its part of the line is a difference of two of these.
+        // The excess of a span over its part of the line is a difference of two of these.
         let height = |admitted: u64, time: u64| {
             i128::from(admitted) * i128::from(per)
                 - i128::from(time - self.times[0]) * i128::from(amount)

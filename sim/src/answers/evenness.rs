@@ -13,9 +13,9 @@ pub struct Burstiness {
     /// The length of the windows in microseconds: the limit's, or the time to fill a bucket; the longest of
     /// a composite.
     pub window_us: u64,
-    /// Of the requests.
+    /// The requests.
     pub offered: Dispersion,
-    /// Of the admissions; `None` if there are none.
+    /// The admissions; `None` if there are none.
     pub admitted: Option<Dispersion>,
 }
 
@@ -87,11 +87,11 @@ impl Dispersion {
 /// shared computer systems" (1984).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fairness {
-    /// Of the costs that keys asked for.
+    /// Of the requested costs.
     pub offered: f64,
-    /// Of the costs that were admitted; `None` if there are none.
+    /// Of the admitted costs; `None` if there are none.
     pub admitted: Option<f64>,
-    /// Of the admitted share of each key; likewise.
+    /// Of the admitted share of each key; `None` if there are none.
     pub share: Option<f64>,
 }
 

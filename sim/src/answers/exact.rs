@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn d1_a_window_or_bucket_that_is_empty_leaves_the_log_no_room() {
-        // All of a fixed window lies in the log's; a bucket's log has at least what the bucket misses.
+        // All of a fixed window is in the log's; a bucket's log has at least the bucket's deficit.
         for limit in LIMITS.into_iter().filter(|limit| {
             ["fixed", "token-bucket 3/", "leaky"].iter().any(|kind| limit.starts_with(kind))
         }) {

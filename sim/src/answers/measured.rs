@@ -22,14 +22,14 @@ pub struct Measured {
     pub curve: Vec<Point>,
 }
 
-/// The most in a span of some length, and what is allowed.
+/// The most in a span of some length, and the allowed amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used {
     /// The span's length T, in microseconds.
     pub span_us: u64,
     /// A(T), in units of the limit.
     pub admitted: u64,
-    /// What is allowed.
+    /// The allowed amount.
     pub allowed: u64,
     /// The number of the key.
     pub key: u32,
@@ -38,7 +38,7 @@ pub struct Used {
 }
 
 impl Used {
-    /// Returns the used part of what is allowed.
+    /// Returns the used part of the allowed amount.
     pub fn share(&self) -> f64 {
         self.admitted as f64 / self.allowed as f64
     }
@@ -119,7 +119,7 @@ impl Search<'_> {
             let starts: Vec<usize> = (0..key.times.len()).collect();
             let (shortest, longest) =
                 (self.look(key, &starts, 1), self.look(key, &starts, key.length()));
-            // What is used up wholly can only be exceeded.
+            // A fully used envelope can only be exceeded.
             if self.best.admitted < self.best.allowed || !key.is_below_its_line(self.limit) {
                 self.between(key, starts, shortest, longest);
             }
@@ -128,10 +128,10 @@ impl Search<'_> {
         key.map_or(self.best, |key| key.tightened(self.best, self.limit))
     }
 
-    /// The spans of lengths between these that begin at one of these.
+    /// Searches spans of lengths between these that begin at one of these.
     fn between(&mut self, key: &Admitted, mut starts: Vec<usize>, short: Used, long: Used) {
         let middle = match short.span_us.checked_mul(4) {
-            // Over a wide range what is used depends on the order of magnitude.
+            // Over a wide range the used part depends on the order of magnitude.
             Some(wide) if wide < long.span_us => {
                 (u128::from(short.span_us) * u128::from(long.span_us)).isqrt() as u64
             }
@@ -197,7 +197,7 @@ pub(super) mod tests {
         Measured::of(limit, trace, outcomes, &decided)
     }
 
-    /// The largest part that is used, by a look at each pair of requests of a key.
+    /// Returns the largest used part, over all pairs of requests of a key.
     fn by_pairs(limit: &Limit, trace: &Trace, outcomes: &[Outcome]) -> (u64, u64) {
         let mut best = (0, 1);
         let all =
@@ -221,7 +221,7 @@ pub(super) mod tests {
         best
     }
 
-    /// Thirty requests of two keys, some units apart, but for a few microseconds.
+    /// Returns thirty requests of two keys, some units apart, give or take a few microseconds.
     pub(in super::super) fn random_trace(seed: u64, unit_us: u64) -> Trace {
         let mut chance = Chance::new(seed, Stream::Times);
         let mut now = 1_000_000;
@@ -235,14 +235,14 @@ pub(super) mod tests {
 
     #[test]
     fn the_worst_is_that_of_all_pairs() {
-        // Long enough that few lengths are looked at for the curve.
+        // Long enough that the curve needs few lengths.
         for text in LIMITS.map(|text| text.replace("10us", "10ms")) {
             let limit: Limit = text.parse().unwrap();
             for seed in 0..40 {
                 let trace = random_trace(seed, 1000);
                 let mut engine = EngineKind::Model.build().unwrap();
                 let replayed = replay(&trace, &limit, &mut *engine, || ()).unwrap();
-                // What a broken limit admits is measured too.
+                // The admissions of a broken limit are measured too.
                 let broken = vec![Outcome::Admitted; 30];
                 for outcomes in [replayed, broken] {
                     let worst = measured(&limit, &trace, &outcomes).unwrap().worst;

@@ -1,4 +1,4 @@
-//! What remained of a limit over time, for the key denied most.
+//! The remaining amount of a limit over time, for the key denied most.
 
 use lockage_core::{Acquire, Command, Limit, Peek, Record, Timestamp};
 
@@ -9,7 +9,7 @@ use crate::replay::Outcome;
 /// The most slots of time.
 const SLOTS: u64 = 400;
 
-/// What remained for one key.
+/// The remaining amounts for one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The key denied most; of equals the one with the most requests, then the first.

@@ -75,9 +75,9 @@ pub enum EngineError {
     /// The scripts decide otherwise than the machines.
     #[error("the scripts decide {scripts:?}, and the machines {machines:?}")]
     Disagree {
-        /// What the scripts decide.
+        /// The scripts' decision.
         scripts: Box<Result<Decision, String>>,
-        /// What the machines decide.
+        /// The machines' decision.
         machines: Box<Result<Decision, String>>,
     },
     /// Callers that wait ask more often than this.
@@ -113,7 +113,7 @@ impl EngineKind {
         }
     }
 
-    /// Returns what creates an engine of this kind, with C Lua for the scripts.
+    /// Returns a constructor of engines of this kind, with C Lua for the scripts.
     #[cfg(feature = "lua")]
     pub fn builder(self) -> fn() -> Result<Box<dyn Engine>, EngineError> {
         match self {

@@ -10,10 +10,11 @@ use super::text::escape_invalid;
 use crate::dates;
 
 // Parsed by hand, since real logs need more leniency than the parsers that were tried have (`access_log_parser` refuses
-// host names, escaped quotes in the referer, and a last line that was cut off, which a log that is being written to always
-// has), and since a page would load a regular expression's engine for one pattern, which a test below holds this against.
+// host names, escaped quotes in the referer, and a last line that was cut off, which a log that is being written to
+// always has), and since a page would load a regular expression's engine for one pattern, which a test below holds this
+// against.
 
-/// What a line lacks whose parts up to here are all there.
+/// The first missing part of a line, by the number of its leading parts.
 const LACKS: [&str; 4] = [
     "expected an address, an identity, a user and a [date]",
     "expected the quoted request after the [date]",
@@ -27,7 +28,7 @@ struct Parts<'a> {
     address: &'a [u8],
     user: &'a [u8],
     date: &'a [u8],
-    /// `GET /path HTTP/1.1`, or what the client sent instead.
+    /// `GET /path HTTP/1.1`, or whatever the client sent instead.
     request: &'a [u8],
     status: &'a [u8],
     referer: Option<&'a [u8]>,
@@ -51,7 +52,7 @@ impl<'a> Parts<'a> {
     fn from_address(line: &'a [u8], had: &mut usize) -> Option<Parts<'a>> {
         let (address, rest) = word(line)?;
         let (_, rest) = word(rest)?;
-        // A user's name may have anything in it, also what looks like a date.
+        // A user's name may have anything in it, even a text like a date.
         let mut tried = None;
         for place in 1..rest.len() {
             if !rest[place..].starts_with(b" [") {
@@ -59,7 +60,7 @@ impl<'a> Parts<'a> {
             }
             let begin = place + 2;
             let end = match tried {
-                // Nothing follows it that was wanted, and nothing else would.
+                // No wanted part follows it, and nothing else would.
                 Some(end) if end >= begin => continue,
                 _ => begin + rest[begin..].iter().position(|&byte| byte == b']')?,
             };

@@ -114,7 +114,7 @@ pub enum InputError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The first lines are neither a log's nor a CSV's.
@@ -134,7 +134,7 @@ pub enum InputError {
     /// A CSV has its own key, and nothing else to go by.
     #[error("--by {} is for access logs: a CSV names its key in the second column", by.name())]
     ByNeedsLog {
-        /// What was asked for.
+        /// The requested key.
         by: By,
     },
     /// A CSV's header lacks a column.
@@ -142,7 +142,7 @@ pub enum InputError {
     Header {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it is wrong.
         reason: String,
     },
     /// Nothing to replay.
@@ -150,7 +150,7 @@ pub enum InputError {
     Empty {
         /// The file.
         path: PathBuf,
-        /// What there is instead.
+        /// The lines that are no requests.
         unparsed: Unparsed,
     },
 }
@@ -210,7 +210,7 @@ pub fn read_from(
     read_lines(Lines::new(source), path, format, by, &mut count)
 }
 
-/// What files that are compressed with gzip begin with.
+/// The first bytes of files that are compressed with gzip.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 fn read_lines(
@@ -305,7 +305,7 @@ enum LineParser {
 }
 
 impl LineParser {
-    /// Tells the format: the first that reads any of the first lines, the log before the CSV.
+    /// Detects the format: the first that reads any of the first lines, the log before the CSV.
     fn tell(head: &[(u64, Vec<u8>)], by: By, path: &Path) -> Result<LineParser, InputError> {
         let log = log::LogParser::new(by);
         if head.iter().any(|(_, line)| log.parse(line).is_ok()) {

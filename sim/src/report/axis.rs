@@ -15,12 +15,12 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// From zero to `end`.
+    /// Returns an axis from zero to `end`.
     pub(super) fn linear(end: f64, ticks: Vec<(f64, String)>) -> Axis {
         Axis { range: 0.0..end, is_logarithmic: false, ticks }
     }
 
-    /// Spans of time in microseconds, on a logarithmic scale.
+    /// Returns an axis of spans of time in microseconds, on a logarithmic scale.
     pub(super) fn spans(from: u64, to: u64) -> Axis {
         const SECOND: u64 = 1_000_000;
         let below_a_minute = (0..8).map(|power| 10u64.pow(power));
@@ -30,7 +30,7 @@ impl Axis {
         Axis::logarithmic(from, to, ticks)
     }
 
-    /// Amounts on a logarithmic scale, from 1 on.
+    /// Returns an axis of amounts on a logarithmic scale, from 1 on.
     pub(super) fn amounts(to: u64) -> Axis {
         let steps: &[u64] = if to < 200 { &[1, 2, 5] } else { &[1] };
         let powers = (0..19).map(|power| 10u64.pow(power));
@@ -38,7 +38,7 @@ impl Axis {
         Axis::logarithmic(1, to, ticks.map(|amount| (amount, grouped(amount))))
     }
 
-    /// Percentages on a logarithmic scale, from half of one of `count` things on.
+    /// Returns an axis of percentages on a logarithmic scale, from half of one of `count` things on.
     pub(super) fn percents(count: u64) -> Axis {
         let least = 50.0 / count.max(1) as f64;
         let powers = (-9..=2).map(|power: i32| libm::pow(10.0, f64::from(power)));

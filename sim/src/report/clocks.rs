@@ -1,4 +1,4 @@
-//! Prints what callers' clocks change, as a table.
+//! Prints the effects of callers' clocks, as a table.
 
 use super::Report;
 use super::grid::Grid;

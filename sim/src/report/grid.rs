@@ -5,14 +5,14 @@ use comfy_table::{CellAlignment, ColumnConstraint};
 
 use crate::terminal;
 
-/// Rows of text under a header, with a title where it is not the first one.
+/// Rows of text under a header, with a title unless it is the first one.
 #[derive(Debug)]
 pub(crate) struct Grid {
     pub(crate) title: String,
-    /// What stands under the title, in sentences.
+    /// Sentences under the title.
     pub(crate) note: String,
     pub(crate) header: Vec<String>,
-    /// So many columns at the left hold text, the others numbers.
+    /// The number of columns of text, at the left; the others have numbers.
     pub(crate) texts: usize,
     pub(crate) rows: Vec<Vec<String>>,
 }
@@ -23,11 +23,11 @@ impl Grid {
         Grid { title: title.to_owned(), note: String::new(), header, texts, rows: Vec::new() }
     }
 
-    /// As lines of at most `width` columns.
+    /// Returns lines of at most `width` columns.
     pub(crate) fn to_text(&self, width: u16) -> String {
         let mut table = terminal::table(width);
         table.set_header(&self.header);
-        // Where it is narrow the text wraps, and the numbers do not.
+        // In a narrow table the text wraps, and the numbers do not.
         table.column_iter_mut().skip(self.texts).for_each(|column| {
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);

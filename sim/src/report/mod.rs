@@ -108,7 +108,7 @@ pub struct Limiter {
     pub waits: Option<WaitTally>,
     /// The answers beyond counts.
     pub answers: Answers,
-    /// What the callers' clocks change; empty without clocks.
+    /// The effects of the callers' clocks; empty without clocks.
     pub clocks: Vec<ByWay>,
 }
 
@@ -119,11 +119,11 @@ pub struct WorstReport {
     pub limit: Given<Limit>,
     /// The seed of the search.
     pub seed: u64,
-    /// How many traces were tried for each goal, about.
+    /// The approximate number of traces that were tried for each goal.
     pub budget: u32,
     /// The most admissions in one window; `None` if none is more than its rate.
     pub most_admitted: Option<Worst>,
-    /// The largest denial of what fits; `None` if there is none.
+    /// The largest denial of a cost that fits; `None` if there is none.
     pub falsely_denied: Option<Worst>,
 }
 

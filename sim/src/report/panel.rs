@@ -8,7 +8,7 @@ use super::svg::{Area, DESCRIPTION, FONT, Failure, GRID, LEFT, RIGHT, TEXT};
 /// The drawing area of a panel.
 pub(super) type Chart<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
 
-/// The style of small text.
+/// Returns the style of small text.
 pub(super) fn labels() -> TextStyle<'static> {
     (FONT, 13).into_font().color(&TEXT)
 }

@@ -1,4 +1,4 @@
-//! Charts what remained of a limit over time.
+//! Charts the remaining amount of a limit over time.
 
 use plotters::prelude::*;
 
@@ -14,7 +14,7 @@ use crate::answers::State;
 /// The height of a panel.
 pub(super) const HEIGHT: u32 = 200;
 
-/// Draws what remained for the key denied most, over the time of the panel above.
+/// Draws the remaining amount for the key denied most, over the time of the panel above.
 pub(super) fn draw(
     area: &Area<'_>,
     limiter: &Limiter,

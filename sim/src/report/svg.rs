@@ -22,7 +22,7 @@ const TITLE_HEIGHT: u32 = 64;
 const PANEL_HEIGHT: u32 = 250;
 /// Room at the left of every panel, for the labels of its axis.
 pub(super) const LEFT: u32 = 76;
-/// The part of it that keeps the axis's description, which stands upright, off the edge.
+/// The part of it that keeps the axis's upright description off the edge.
 pub(super) const DESCRIPTION: u32 = 10;
 pub(super) const RIGHT: u32 = 24;
 const MOST_BINS: usize = 200;

@@ -14,7 +14,7 @@ use crate::input::{Unparsed, printable};
 /// Which tables are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
-    /// Counts, what was asked for (pairs, waits, clocks), and the keys denied most.
+    /// Counts, the requested comparisons (pairs, waits, clocks), and the keys denied most.
     Summary,
     /// Further answers too: the envelope, an exact log, burstiness, fairness, and the store.
     Full,
@@ -43,7 +43,8 @@ pub fn write(report: &Report, tables: Tables, width: u16, out: &mut dyn Write) -
     Ok(())
 }
 
-/// Returns the tables: counts, pairs, waits, clocks, further answers if they are wanted, and the keys denied most, with names cut to fit the width.
+/// Returns the tables: counts, pairs, waits, clocks, further answers if they are wanted, and the keys denied most, with
+/// names cut to fit the width.
 pub(crate) fn grids(report: &Report, tables: Tables, width: usize) -> Vec<Grid> {
     let mut grids = vec![counts(report)];
     grids.extend(pairs::grids(report, width));

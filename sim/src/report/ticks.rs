@@ -7,9 +7,9 @@ use super::bins::{Bins, DAY, HOUR, MINUTE, SECOND};
 use crate::dates;
 
 impl Bins {
-    /// The round times within the bins that an axis names, as far apart as their labels need:
-    /// `room` is how many bins a label of so many characters takes up. Each with its distance from
-    /// the first bin's beginning, in bins; where there is no round time, the beginning itself.
+    /// Returns the labelled round times within the bins, each with its distance from the first bin's beginning, in
+    /// bins, as far apart as their labels need: `room` returns the bins under a label of so many characters. Without a
+    /// round time, returns the beginning.
     pub(super) fn ticks(&self, room: impl Fn(usize) -> f64) -> Vec<(f64, String)> {
         let end = self.start + self.width * self.count as u64;
         let label = |micros: u64, step: u64| {

@@ -1,4 +1,4 @@
-//! The command table: every command that the simulated store has, with its arity and what it does.
+//! The command table: every command of the simulated store, with its arity and body.
 
 mod hashes;
 mod keys;
@@ -10,8 +10,7 @@ use super::error::CommandError;
 use super::keyspace::Keyspace;
 use super::resp::RespValue;
 
-/// The outcome of a command. An error means that the command changed nothing; what a script wrote
-/// before it stays.
+/// The outcome of a command. An error means that the command changed nothing; earlier writes of a script stay.
 pub(crate) type Outcome = Result<RespValue, CommandError>;
 
 /// A command's body. The arguments come without the command's name.
@@ -20,13 +19,12 @@ type Body = fn(&mut Keyspace, &[&[u8]]) -> Outcome;
 /// One row of the table.
 pub(crate) struct CommandSpec {
     name: &'static str,
-    /// As Redis counts it, the name included: exactly `n` words, or at least `n` when it is written
-    /// as `-n`.
+    /// The arity as Redis counts it, the name included: exactly `n` words, or at least `n` for `-n`.
     arity: i8,
     body: Body,
 }
 
-/// Every command, by name. Sorted, since it is searched by halves.
+/// Every command, by name. Sorted for the binary search.
 const COMMANDS: &[CommandSpec] = &[
     row("append", 3, strings::append),
     row("decr", 2, strings::decr),
@@ -90,7 +88,7 @@ const COMMANDS: &[CommandSpec] = &[
 /// More letters than any of these names has.
 const LONGEST_NAME: usize = 32;
 
-/// The place in the table of the command of this name, in either case.
+/// Returns the place in the table of the command of this name, in either case.
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let mut lower = [0; LONGEST_NAME];
     let lower = lower.get_mut(..name.len())?;
@@ -99,18 +97,18 @@ pub(crate) fn find(name: &[u8]) -> Option<usize> {
     COMMANDS.binary_search_by(|row| row.name.as_bytes().cmp(lower)).ok()
 }
 
-/// The command at a place that there is.
+/// Returns the command at a valid place.
 pub(crate) fn at(place: usize) -> &'static CommandSpec {
     &COMMANDS[place]
 }
 
-/// Its name, in lower case.
+/// Returns its name, in lower case.
 pub(crate) fn name_at(place: usize) -> &'static str {
     at(place).name
 }
 
 impl CommandSpec {
-    /// Whether `len` words, the name included, make a call of this command.
+    /// Returns whether `len` words, the name included, make a call of this command.
     pub(crate) fn takes(&self, len: usize) -> bool {
         let required = usize::from(self.arity.unsigned_abs());
         if self.arity < 0 { len >= required } else { len == required }
@@ -151,21 +149,21 @@ fn unknown(name: &[u8], arguments: &[&[u8]]) -> CommandError {
     }
 }
 
-/// `TIME`: the clock in seconds and the microseconds within.
+/// `TIME`: replies the clock in seconds and the microseconds within.
 fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
     let now_us = keyspace.now_us();
     let parts = [now_us / 1_000_000, now_us % 1_000_000];
     Ok(RespValue::Array(parts.map(|part| RespValue::bulk(part.to_string())).to_vec()))
 }
 
-/// `PUBLISH` and `SPUBLISH`: how many have received it. Nobody listens here.
+/// `PUBLISH` and `SPUBLISH`: reply the number of receivers. There are none here.
 fn publish(keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
     keyspace.publish(words[1]);
     Ok(RespValue::Integer(0))
 }
 
-/// The half-open range of positions that Redis's inclusive `start` and `stop` mean in a sequence;
-/// negative ones count from the end.
+/// Returns the half-open range of positions of Redis's inclusive `start` and `stop` in a sequence; negative ones count
+/// from the end.
 fn positions(start: i64, stop: i64, len: usize) -> std::ops::Range<usize> {
     let signed_len = i64::try_from(len).expect("nothing in memory is longer than i64::MAX");
     let from_end = |at: i64| if at < 0 { at.saturating_add(signed_len) } else { at };

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a command was refused. The text is the whole error reply, its code included.
+/// The refusal of a command. The text is the whole error reply, its code included.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum CommandError {
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
@@ -43,7 +43,7 @@ pub(crate) enum CommandError {
     UnsupportedOption { option: String },
     #[error("ERR unknown command '{name}', with args beginning with: {arguments}")]
     UnknownCommand { name: String, arguments: String },
-    /// Redis knows this and the simulated store does not: said aloud rather than answered wrongly.
+    /// Redis knows this and the simulated store does not: an error rather than a wrong answer.
     #[error("ERR the simulated store does not have {what}")]
     NotSimulated { what: &'static str },
 }

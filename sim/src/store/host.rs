@@ -1,4 +1,4 @@
-//! What scripts find in Redis, whatever Lua 5.1 runs them: commands on a keyspace, chance, and the time.
+//! The environment of scripts in Redis, in any Lua 5.1: commands on a keyspace, random numbers, and the time.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::keyspace::Keyspace;
 use super::numbers::{format_g17, truncate_as_c};
 use super::resp::RespValue;
 
-/// Builds the globals and the `redis` library in Lua itself; it says at its top what it is given and what it returns.
+/// Builds the globals and the `redis` library in Lua itself; its head lists its arguments and results.
 pub const PRELUDE: &str = include_str!("prelude.lua");
 
-/// What Redis calls a script in error messages.
+/// The name of a script in Redis's error messages.
 pub const CHUNK_NAME: &str = "@user_script";
 
-/// The functions that the [`PRELUDE`] is given, over one keyspace.
+/// The functions for the [`PRELUDE`], over one keyspace.
 #[derive(Debug, Default, PartialEq)]
 pub struct Host {
     pub(super) keyspace: Keyspace,
@@ -32,7 +32,7 @@ impl Host {
         ((now_us / 1_000_000).to_string(), (now_us % 1_000_000).to_string())
     }
 
-    /// Ends the run of a script that has asked for the time so often.
+    /// Ends the run of a script that has read the time so often.
     pub fn end(&mut self, times_asked: u64) {
         self.keyspace.count_times_told(times_asked);
     }
@@ -59,8 +59,8 @@ impl Host {
         commands::execute(&mut self.keyspace, words)
     }
 
-    /// Returns the latest message that was published since this was last asked, to whichever channel; bytes that are not
-    /// UTF-8 show as replacement characters. Nobody listens here.
+    /// Returns the latest message that was published since the last call, to any channel; bytes that are not UTF-8 are
+    /// replacement characters. There are no listeners here.
     pub fn take_published(&mut self) -> Option<String> {
         self.keyspace.take_published()
     }
@@ -90,8 +90,7 @@ impl Host {
         self.keyspace.set_now_us(now.as_micros());
     }
 
-    /// Returns the bytes of what a live key holds, as they are stored, without what the server adds; 0 where there is no
-    /// such key.
+    /// Returns the bytes of a live key's value, as stored, without the server's overhead; 0 without the key.
     pub fn record_bytes(&self, key: &str) -> u64 {
         self.keyspace.peek(key.as_bytes()).map_or(0, |(value, _)| value.bytes())
     }
@@ -107,7 +106,7 @@ pub fn number_as_word(number: f64) -> String {
     format_g17(number)
 }
 
-/// Returns a number that a script returns as a whole one.
+/// Returns the whole number that a script's number becomes in a reply.
 pub fn whole(number: f64) -> i64 {
     truncate_as_c(number)
 }

@@ -13,13 +13,11 @@ use super::host::{CHUNK_NAME, Host, PRELUDE, number_as_word, sha1_hex, whole};
 use super::resp::RespValue;
 use super::structs::{self, Piece};
 
-/// How deep a reply may nest. Redis stops where its Lua stack ends, which no script of this world
-/// comes near.
+/// The deepest nesting of a reply. Redis stops where its Lua stack ends, which no script here comes near.
 const REPLY_DEPTH_MAX: usize = 200;
 
-/// When the collector starts again, in percent of what lived after its last run. Scripts leave
-/// nothing behind but garbage, so twice Lua's own figure costs little memory, and saves a twentieth
-/// of the time.
+/// When the collector starts again, in percent of the live bytes after its last run. Scripts leave only garbage, so
+/// twice Lua's own figure costs little memory, and saves a twentieth of the time.
 const GC_PAUSE_PERCENT: i32 = 400;
 
 /// A keyspace and the Lua that runs scripts on it.
@@ -28,17 +26,19 @@ pub(crate) struct Interpreter {
     /// `run(script, keys, argv, seconds, microseconds)` of the prelude.
     run: Function,
     host: Rc<RefCell<Host>>,
-    /// How many ticks the script has left that runs, where that is limited.
+    /// The remaining ticks of the running script, if they are limited.
     ticks_left: Rc<Cell<u32>>,
     longest_run: u32,
-    /// The lines that scripts have run since they were last taken, where they are noted.
+    /// The lines that scripts have run since they were last taken, if they are noted.
     lines_run: Rc<RefCell<Vec<bool>>>,
 }
 
-/// How many instructions a tick has.
+/// The number of instructions of a tick.
 const TICK: u32 = 1000;
 
 impl Interpreter {
+    /// Returns an interpreter on an empty keyspace.
+    ///
     /// # Errors
     /// Those of Lua itself: it could not get memory.
     pub(crate) fn new() -> mlua::Result<Interpreter> {
@@ -107,7 +107,7 @@ impl Interpreter {
         })
     }
 
-    /// Calls back with each line that was run since the last time.
+    /// Calls `each` with each line that was run since the last time.
     pub(crate) fn take_lines(&self, mut each: impl FnMut(usize)) {
         for (line, is_run) in self.lines_run.borrow_mut().iter_mut().enumerate() {
             if std::mem::take(is_run) {
@@ -119,7 +119,7 @@ impl Interpreter {
     /// Compiles a script.
     ///
     /// # Errors
-    /// The error reply that Redis gives for a script that is not Lua.
+    /// Redis's error reply for a script that is not Lua.
     pub(crate) fn compile(&self, source: &str) -> Result<Function, String> {
         self.lua.load(source).set_name(CHUNK_NAME).into_function().map_err(|error| {
             let reason = match error {
@@ -130,8 +130,7 @@ impl Interpreter {
         })
     }
 
-    /// Runs a compiled script. An error that it raises is an error reply; what it wrote before
-    /// stays.
+    /// Runs a compiled script. An error that it raises is an error reply; its earlier writes stay.
     ///
     /// # Errors
     /// Those of Lua itself: it could not get memory.
@@ -155,14 +154,14 @@ impl Interpreter {
     }
 }
 
-/// Lua's own `pcall` and `xpcall`: mlua would otherwise put others in their place, and its `xpcall`
-/// is not that of Lua 5.1.
+/// Returns options that keep Lua's own `pcall` and `xpcall`: mlua would otherwise replace them, and its `xpcall` is not
+/// that of Lua 5.1.
 fn plain_lua() -> LuaOptions {
     LuaOptions::new().catch_rust_panics(true)
 }
 
-/// The body of `redis.call` and `redis.pcall`: a reply, or nil and an error table. (No command's
-/// reply is nil in Lua: it is `false`.)
+/// Runs `redis.call` or `redis.pcall`, and returns a reply, or nil and an error table. (No command's reply is nil in
+/// Lua: it is `false`.)
 fn call_command(
     lua: &Lua,
     host: &mut Host,
@@ -181,7 +180,7 @@ fn call_command(
     }
 }
 
-/// One word of a command, as a script gave it.
+/// One word of a command, from a script.
 enum Word {
     Text(mlua::BorrowedBytes),
     Number(String),
@@ -260,7 +259,7 @@ fn reply_from_table(table: &Table, depth: usize) -> mlua::Result<RespValue> {
     Ok(RespValue::Array(elements))
 }
 
-/// Statuses and errors are one line on the wire.
+/// Returns a status or an error as one line, as on the wire.
 fn one_line(text: &mlua::LuaString) -> String {
     text.to_string_lossy().replace(['\r', '\n'], " ")
 }
@@ -283,7 +282,7 @@ impl structs::Values for Arguments<'_> {
     }
 }
 
-/// `struct.pack` and `struct.unpack`.
+/// Returns a table with `struct.pack` and `struct.unpack`.
 fn struct_library(lua: &Lua) -> mlua::Result<Table> {
     let pack = |lua: &Lua, (format, values): (mlua::LuaString, Variadic<Value>)| {
         let bytes = structs::pack(&format.as_bytes(), &Arguments(lua, values));

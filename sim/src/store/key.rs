@@ -1,4 +1,4 @@
-//! Keys of the simulated store, and the store as a place where properties are put to the scripts that it runs.
+//! Keys of the simulated store, and the store as a place for properties of its scripts.
 
 use std::cell::RefCell;
 
@@ -41,7 +41,7 @@ pub struct Simulated<'s> {
 }
 
 impl<'s> Simulated<'s> {
-    /// The key `lockage:{id}`, whatever it holds.
+    /// Returns the key `lockage:{id}`, whatever it holds.
     pub fn new(store: &'s RefCell<SimStore>, time: Time, id: &str) -> Self {
         Simulated { store, time, key: format!("lockage:{{{id}}}"), beside: None }
     }
@@ -74,6 +74,6 @@ impl Holds for Simulated<'_> {
 fn held(store: &SimStore, key: &str) -> Held {
     let expire_ms = store.expires_at_ms(key);
     let expire_ms = expire_ms.map(|ms| u64::try_from(ms).expect("after the epoch"));
-    // A record without an expiry shows as one that lives for ever.
+    // A record without an expiry is one that lives for ever.
     store.stored(key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }

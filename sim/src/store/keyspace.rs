@@ -7,25 +7,24 @@ use super::commands;
 use super::error::CommandError;
 use super::sorted_set::SortedSet;
 
-/// Below this many keys nothing is swept: a small keyspace drops its dead keys when they are
-/// touched, as a server does.
+/// Below this many keys nothing is swept: a small keyspace drops expired keys when they are touched, as a server does.
 const SWEEP_FLOOR: usize = 1024;
 
-/// What a key holds. An empty collection never stays: its key disappears with its last element.
+/// The value of a key. An empty collection never stays: its key disappears with its last element.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Value {
     /// A string, of any bytes.
     Text(Vec<u8>),
     /// A list, from head to tail.
     List(VecDeque<Vec<u8>>),
-    /// A hash, in the order in which its fields came: the order that a server shows for small ones.
+    /// A hash, in the order of insertion: the order that a server shows for small ones.
     Hash(Vec<(Vec<u8>, Vec<u8>)>),
     /// A sorted set.
     SortedSet(SortedSet),
 }
 
 impl Value {
-    /// The name that `TYPE` gives.
+    /// Returns the name of its type, as by `TYPE`.
     pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Value::Text(_) => "string",
@@ -35,7 +34,7 @@ impl Value {
         }
     }
 
-    /// The bytes of its elements.
+    /// Returns the bytes of its elements.
     pub(crate) fn bytes(&self) -> u64 {
         let bytes = match self {
             Value::Text(text) => text.len(),
@@ -74,10 +73,9 @@ struct Entry {
 
 /// The keys of one simulated server, and its clock.
 ///
-/// A key is alive while `now_ms <= expires_at_ms`, where `now_ms` is the clock in whole
-/// milliseconds, rounded down. A dead key is removed when it is touched, so a clock that steps back
-/// afterwards does not bring it back; one that nobody touched in the meantime is alive again, as on
-/// a server whose clock steps back.
+/// A key is alive while `now_ms <= expires_at_ms`, where `now_ms` is the clock in whole milliseconds, rounded down. A
+/// dead key is removed when it is touched, so a clock that steps back afterwards does not bring it back; an untouched
+/// one is alive again, as on a server whose clock steps back.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Keyspace {
     entries: BTreeMap<Vec<u8>, Entry>,
@@ -119,7 +117,7 @@ impl Keyspace {
         self.commands_run[place] += 1;
     }
 
-    /// Counts how often a script was told the time, which is no command here.
+    /// Counts how often a script read the time, which is no command here.
     pub(crate) fn count_times_told(&mut self, times: u64) {
         self.times_told += times;
     }
@@ -134,24 +132,24 @@ impl Keyspace {
         run
     }
 
-    /// The clock in whole milliseconds: all that expiry ever sees of it.
+    /// Returns the clock in whole milliseconds, by which keys expire.
     pub(crate) fn now_ms(&self) -> i64 {
         i64::try_from(self.now_us / 1000).expect("u64::MAX / 1000 is below i64::MAX")
     }
 
-    /// The live value of a key and its last millisecond, without touching it: a dead key is hidden,
-    /// not removed.
+    /// Returns the live value of a key and its last millisecond, without touching it: a dead key is hidden, not
+    /// removed.
     pub(crate) fn peek(&self, key: &[u8]) -> Option<(&Value, Option<i64>)> {
         let entry = self.entries.get(key)?;
         self.lives(entry.expires_at_ms).then_some((&entry.value, entry.expires_at_ms))
     }
 
-    /// How many keys are alive.
+    /// Returns the number of live keys.
     pub(crate) fn live_len(&self) -> usize {
         self.entries.values().filter(|entry| self.lives(entry.expires_at_ms)).count()
     }
 
-    /// The live value of a key; removes the key if it is dead.
+    /// Returns the live value of a key; removes the key if it is dead.
     pub(crate) fn get(&mut self, key: &[u8]) -> Option<&Value> {
         self.touch(key).map(|entry| &entry.value)
     }
@@ -160,7 +158,7 @@ impl Keyspace {
         self.touch(key).is_some()
     }
 
-    /// The value of a key that must hold a `T`, if the key exists.
+    /// Returns the value of a key that must hold a `T`, if the key exists.
     pub(crate) fn read<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&T>, CommandError> {
         match self.touch(key) {
             None => Ok(None),
@@ -168,8 +166,8 @@ impl Keyspace {
         }
     }
 
-    /// As [`read`](Self::read), to be changed in place. Call [`drop_if_empty`](Self::drop_if_empty)
-    /// after taking elements out.
+    /// Returns the value as [`read`](Self::read) does, to be changed in place. Call
+    /// [`drop_if_empty`](Self::drop_if_empty) after taking elements out.
     pub(crate) fn edit<T: Kind>(&mut self, key: &[u8]) -> Result<Option<&mut T>, CommandError> {
         match self.touch(key) {
             None => Ok(None),
@@ -177,7 +175,7 @@ impl Keyspace {
         }
     }
 
-    /// As [`edit`](Self::edit), with an empty value put under a key that does not exist.
+    /// Returns the value as [`edit`](Self::edit) does, with an empty one for a missing key.
     pub(crate) fn edit_or_new<T: Kind>(&mut self, key: &[u8]) -> Result<&mut T, CommandError> {
         if !self.exists(key) {
             self.insert(key, T::default().into_value(), None);
@@ -194,7 +192,7 @@ impl Keyspace {
         self.entries.insert(key.to_vec(), Entry { value, expires_at_ms });
     }
 
-    /// Removes a key; true if it was alive.
+    /// Removes a key, and returns whether it was alive.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         self.exists(key) && self.entries.remove(key).is_some()
     }
@@ -205,8 +203,7 @@ impl Keyspace {
         }
     }
 
-    /// The last millisecond of a live key: `None` when there is no such key, `Some(None)` when it
-    /// never expires.
+    /// Returns the last millisecond of a live key: `None` without the key, `Some(None)` if it never expires.
     pub(crate) fn expiry(&mut self, key: &[u8]) -> Option<Option<i64>> {
         self.touch(key).map(|entry| entry.expires_at_ms)
     }
@@ -243,8 +240,8 @@ impl Keyspace {
         self.entries.get_mut(key)
     }
 
-    /// Keeps memory bounded by the live keys: each time their number has doubled, the dead ones go.
-    /// A server does the same at its own pace, and no script can tell when.
+    /// Drops expired keys each time the number of keys has doubled, which bounds memory by the live keys. A server does
+    /// the same at its own pace, and no script can tell when.
     fn sweep_when_grown(&mut self) {
         if self.entries.len() < self.sweep_at_len {
             return;

@@ -1,16 +1,15 @@
-//! A simulated Redis: the shipped scripts, byte for byte, in real Lua 5.1 over a keyspace in
-//! memory, with a clock that you set.
+//! A simulated Redis: the shipped scripts, byte for byte, in real Lua 5.1 over a keyspace in memory, with a clock that
+//! you set.
 //!
-//! It is true to Redis (6.2 to 8, Valkey) where a script can see it: types and WRONGTYPE, integer
-//! parsing, replies both ways between Lua and Redis, expiry to the millisecond, errors that do not
-//! roll back earlier writes, readonly globals, and the words of errors, which are those of 7.0.
-//! `tests/redis_semantics` compares it with a real server.
+//! It is true to Redis (6.2 to 8, Valkey) where a script can see it: types and WRONGTYPE, integer parsing, replies both
+//! ways between Lua and Redis, expiry to the millisecond, errors that do not roll back earlier writes, readonly
+//! globals, and the words of errors, which are those of 7.0. `tests/redis_semantics` compares it with a real server.
 //!
 //! What it does not have: the Lua libraries `cjson`, `bit` and `cmsgpack` (the shipped scripts use none of them;
-//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `>`, `I`, `c` and `d`, commands outside the
-//! table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
-//! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since
-//! every version words them otherwise.
+//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `>`, `I`, `c` and `d`, commands
+//! outside the table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
+//! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since every version words
+//! them otherwise.
 
 mod commands;
 mod error;
@@ -38,11 +37,11 @@ pub use resp::RespValue;
 #[cfg(feature = "lua")]
 pub use sim_store::SimStore;
 
-/// Why the simulated store gave no outcome.
+/// Why the simulated store returned no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SimError {
-    /// The script answered with an error reply. What it wrote before stays written.
+    /// The script returned an error reply. Its earlier writes stay.
     #[error("the script {} answered with an error: {message}", script.name())]
     Script {
         /// The script that was run.
@@ -61,7 +60,8 @@ pub enum SimError {
 /// Runs one command of one machine on a key: `script` runs a script on keys with arguments.
 ///
 /// # Errors
-/// [`SimError`], also of `script`. A [`SimError::Reply`] means that the script refused and changed nothing (property D12).
+/// [`SimError`], also of `script`. A [`SimError::Reply`] means that the script refused and changed nothing (property
+/// D12).
 pub fn run_command<C: Command>(
     key: &str,
     command: &C,

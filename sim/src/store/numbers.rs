@@ -19,22 +19,21 @@ pub(crate) fn integer(text: &[u8]) -> Result<i64, CommandError> {
     text.and_then(|text| text.parse().ok()).ok_or(CommandError::NotInteger)
 }
 
-/// Reads a floating-point number as Redis does, hexadecimal apart (which C's `strtod` would take).
+/// Reads a floating-point number as Redis does, except hexadecimal ones (which C's `strtod` would take).
 ///
 /// # Errors
-/// [`CommandError::NotFloat`] for NaN, for what is no number, and for one that is too large unless
-/// it says that it is infinite.
+/// [`CommandError::NotFloat`] for NaN, for a text that is no number, and for a number that is too large unless it is
+/// written as infinite.
 pub(crate) fn float(text: &[u8]) -> Result<f64, CommandError> {
     let number = c_float(text).ok_or(CommandError::NotFloat)?;
     let says_infinite = text.iter().any(|byte| byte.eq_ignore_ascii_case(&b'i'));
     if number.is_infinite() && !says_infinite { Err(CommandError::NotFloat) } else { Ok(number) }
 }
 
-/// Reads the end of a range of scores: laxer than [`float`], since Redis hands it to C's `strtod`
-/// as it stands.
+/// Reads the end of a range of scores: laxer than [`float`], since Redis passes it to C's `strtod` unchanged.
 ///
 /// # Errors
-/// [`CommandError::RangeNotFloat`] for NaN and for what is no number.
+/// [`CommandError::RangeNotFloat`] for NaN and for a text that is no number.
 pub(crate) fn range_end(text: &[u8]) -> Result<f64, CommandError> {
     if text.is_empty() {
         return Ok(0.0);
@@ -46,11 +45,9 @@ fn c_float(text: &[u8]) -> Option<f64> {
     std::str::from_utf8(text).ok()?.parse().ok().filter(|number: &f64| !number.is_nan())
 }
 
-/// Prints a number as C's `%.17g`: what Redis up to 7.0 does with a number that a script hands to
-/// `redis.call`, and with scores.
+/// Prints a number as C's `%.17g`, as Redis up to 7.0 prints a script's numbers for `redis.call`, and scores.
 pub(crate) fn format_g17(number: f64) -> String {
-    // Nearly every number is a small whole one, and for these the general way below is twenty times
-    // slower.
+    // Nearly every number is a small whole one, and for these the general way below is twenty times slower.
     if number.fract() == 0.0 && number.abs() < 1e15 && !(number == 0.0 && number.is_sign_negative())
     {
         return (number as i64).to_string();
@@ -74,8 +71,8 @@ pub(crate) fn format_g17(number: f64) -> String {
     format!("{}e{sign}{:02}", without_trailing_zeros(mantissa), exponent.abs())
 }
 
-/// The number that a script's reply becomes: cut toward zero, and the one value that a CPU of the
-/// x86 family gives for what does not fit.
+/// Returns the number that a script's reply becomes: truncated toward zero, and for a number out of range the one value
+/// of x86 processors.
 pub(crate) fn truncate_as_c(number: f64) -> i64 {
     let fits = (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&number);
     if fits { number as i64 } else { i64::MIN }

@@ -13,7 +13,7 @@ pub enum RespValue {
     Bulk(Vec<u8>),
     /// A short status, such as `OK`.
     Status(String),
-    /// An error reply: its code, a space, and what went wrong.
+    /// An error reply: its code, a space, and its text.
     Error(String),
     /// Several replies.
     Array(Vec<RespValue>),

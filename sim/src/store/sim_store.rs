@@ -20,9 +20,8 @@ impl From<mlua::Error> for SimError {
 
 /// A simulated server with one database and one client.
 ///
-/// The clock begins at the epoch, moves only when it is [set](SimStore::set_now), and may be set
-/// backwards. Two stores that are given the same calls answer alike: nothing depends on the
-/// machine's time, its memory, or the order of a hash table.
+/// The clock begins at the epoch, moves only when it is [set](SimStore::set_now), and may be set backwards. Two stores
+/// with the same calls answer alike: nothing depends on the machine's time, its memory, or the order of a hash table.
 pub struct SimStore {
     interpreter: Interpreter,
     /// The time that commands carry as an argument, if the caller's clock decides.
@@ -36,7 +35,7 @@ pub struct SimStore {
 }
 
 impl SimStore {
-    /// An empty store at the epoch.
+    /// Returns an empty store at the epoch.
     ///
     /// # Errors
     /// [`SimError::Lua`] if Lua cannot get memory.
@@ -51,8 +50,8 @@ impl SimStore {
         })
     }
 
-    /// Runs another source wherever the shipped script would run: for tests that break a script and
-    /// must see the difference.
+    /// Runs another source in the place of the shipped script, for tests that break a script and must see the
+    /// difference.
     #[must_use]
     pub fn with_script(mut self, script: ScriptId, source: impl Into<String>) -> SimStore {
         self.compiled.remove(&script);
@@ -70,12 +69,12 @@ impl SimStore {
         Ok(self)
     }
 
-    /// The scripts of machines that were called so far, in the order of their ids.
+    /// Returns the scripts of machines that were called so far, in the order of their ids.
     pub fn scripts_run(&self) -> impl Iterator<Item = ScriptId> {
         self.compiled.keys().copied()
     }
 
-    /// Notes which lines of which scripts are run: for tests that ask which calls a line has a part in.
+    /// Notes the lines of scripts that run, for tests of which calls use a line.
     ///
     /// # Errors
     /// [`SimError::Lua`] if Lua cannot get memory.
@@ -84,7 +83,7 @@ impl SimStore {
         Ok(self)
     }
 
-    /// The lines that were run since this was last asked, from 1 on, where they are noted; a few may be there by
+    /// Returns the lines that were run since the last call, from 1 on, if they are noted; a few may be there by
     /// mistake.
     pub fn take_lines(&mut self) -> BTreeSet<(ScriptId, usize)> {
         std::mem::take(&mut self.lines_run)
@@ -95,7 +94,7 @@ impl SimStore {
         self.interpreter.host().borrow_mut().set_now(now);
     }
 
-    /// Sets whose time decides what [`run`](SimStore::run) sends.
+    /// Sets whose clock decides the calls of [`run`](SimStore::run).
     pub fn set_call_time(&mut self, time: CallTime) {
         self.call_time = time;
     }
@@ -113,7 +112,7 @@ impl SimStore {
     /// Runs one script on a key with these arguments, right or wrong.
     ///
     /// # Errors
-    /// [`SimError`] where the script is not Lua, or Lua cannot get memory; an error of the script is a reply.
+    /// [`SimError`] if the script is not Lua, or Lua cannot get memory; an error of the script is a reply.
     pub fn call(
         &mut self,
         script: ScriptId,
@@ -204,15 +203,16 @@ impl SimStore {
         self.interpreter.host().borrow_mut().execute(words)
     }
 
-    /// What scripts find: every key with its bytes and its expiry, and what was run and published so far.
+    /// Returns the environment of scripts: every key with its bytes and its expiry, and the commands and messages so
+    /// far.
     pub fn host(&self) -> impl Deref<Target = Host> {
         self.interpreter.host().borrow()
     }
 
-    /// What a live key holds, if it is a string or a list: the two forms that records have. Touches
-    /// nothing, so a key that is dead at this time may be alive again after a step back.
+    /// Returns the value of a live key, if it is a string or a list: the two forms of records. Touches nothing, so a
+    /// key that is dead at this time may be alive again after a step back.
     ///
-    /// Bytes that are not UTF-8 show as replacement characters.
+    /// Bytes that are not UTF-8 are replacement characters.
     pub fn stored(&self, key: &str) -> Option<Stored> {
         let host = self.interpreter.host().borrow();
         match host.keyspace.peek(key.as_bytes())?.0 {
@@ -222,29 +222,28 @@ impl SimStore {
         }
     }
 
-    /// The last millisecond since the epoch at which a live key is alive; `None` if there is no
-    /// such key, or it never expires.
+    /// Returns the last millisecond since the epoch of a live key; `None` without the key, or if it never expires.
     pub fn expires_at_ms(&self, key: &str) -> Option<i64> {
         self.interpreter.host().borrow().keyspace.peek(key.as_bytes())?.1
     }
 
-    /// The latest message that was published since this was last asked, to whichever channel; bytes that are not
-    /// UTF-8 show as replacement characters. Nobody listens here.
+    /// Returns the latest message that was published since the last call, to any channel; bytes that are not UTF-8 are
+    /// replacement characters. There are no listeners here.
     pub fn take_published(&mut self) -> Option<String> {
         self.interpreter.host().borrow_mut().take_published()
     }
 
-    /// The bytes of what a live key holds, as they are stored, without what the server adds; 0 where there is no such key.
+    /// Returns the bytes of a live key's value, as stored, without the server's overhead; 0 without the key.
     pub fn record_bytes(&self, key: &str) -> u64 {
         self.interpreter.host().borrow().record_bytes(key)
     }
 
-    /// How often scripts have run each command, by its name in lower case.
+    /// Returns how often scripts have run each command, by its name in lower case.
     pub fn commands_run(&self) -> BTreeMap<&'static str, u64> {
         self.interpreter.host().borrow().commands_run()
     }
 
-    /// How many keys are alive.
+    /// Returns the number of live keys.
     pub fn live_keys(&self) -> usize {
         self.interpreter.host().borrow().live_keys()
     }

@@ -19,7 +19,7 @@ impl SortedSet {
         self.scores.is_empty()
     }
 
-    /// The bytes of all members, without their scores.
+    /// Returns the bytes of all members, without their scores.
     pub(crate) fn member_bytes(&self) -> usize {
         self.scores.keys().map(Vec::len).sum()
     }
@@ -28,7 +28,7 @@ impl SortedSet {
         self.scores.get(member).copied()
     }
 
-    /// Adds a member or moves it to a new score; true if it is new. The score must not be NaN.
+    /// Adds a member or moves it to a new score, and returns whether it is new. The score must not be NaN.
     pub(crate) fn insert(&mut self, member: &[u8], score: f64) -> bool {
         let is_new = !self.remove(member);
         self.scores.insert(member.to_vec(), score);
@@ -36,7 +36,7 @@ impl SortedSet {
         is_new
     }
 
-    /// Removes a member; true if it was there.
+    /// Removes a member, and returns whether it was there.
     pub(crate) fn remove(&mut self, member: &[u8]) -> bool {
         let Some((member, score)) = self.scores.remove_entry(member) else {
             return false;
@@ -44,7 +44,7 @@ impl SortedSet {
         self.ranked.remove(&Ranked { score, member })
     }
 
-    /// Members and scores from the lowest score up.
+    /// Returns members and scores from the lowest score up.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&[u8], f64)> {
         self.ranked.iter().map(|ranked| (ranked.member.as_slice(), ranked.score))
     }
@@ -65,8 +65,7 @@ impl PartialOrd for Ranked {
 }
 
 impl Ord for Ranked {
-    /// Zero and minus zero are one score here, as in Redis, which `f64::total_cmp` would keep
-    /// apart.
+    /// Compares zero and minus zero as one score, as Redis does, and unlike `f64::total_cmp`.
     fn cmp(&self, other: &Self) -> Ordering {
         let by_score =
             self.score.partial_cmp(&other.score).expect("commands refuse NaN as a score");

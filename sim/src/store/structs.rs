@@ -1,6 +1,6 @@
 //! The part of the Lua library `struct` that the shipped scripts use: numbers and short strings as bytes and back.
 
-/// One letter of a format, and how many bytes it stands for.
+/// One letter of a format, and its number of bytes.
 #[derive(Clone, Copy)]
 enum Item {
     /// `d`
@@ -20,7 +20,7 @@ impl Item {
     }
 }
 
-/// What stands behind the order of a format's bytes.
+/// The rest of a format after its byte order.
 struct Items<'f>(&'f [u8]);
 
 impl Iterator for Items<'_> {
@@ -41,7 +41,7 @@ impl Iterator for Items<'_> {
     }
 }
 
-/// Whether the most significant byte comes first, and the items of a format.
+/// Returns whether the most significant byte comes first, and the items of a format.
 fn read_format(format: &[u8]) -> Result<(bool, Items<'_>), String> {
     match format.split_first() {
         Some((b'<', items)) => Ok((false, Items(items))),
@@ -54,7 +54,7 @@ fn unknown() -> String {
     "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99".to_owned()
 }
 
-/// From the order of a number's bytes in memory to that of a format, or back.
+/// Turns a number's bytes from the order in memory to that of a format, or back.
 fn turn(bytes: &mut [u8], big: bool) {
     if big {
         bytes.reverse();
@@ -66,14 +66,14 @@ pub trait Values {
     /// Returns the value at this index, from 0 on, as a number; `None` if it is none.
     fn number(&self, index: usize) -> Option<f64>;
 
-    /// Returns it as a text; `None` if it is none.
+    /// Returns the value at this index as a text; `None` if it is none.
     fn text(&self, index: usize) -> Option<Vec<u8>>;
 
-    /// Returns the name of its type.
+    /// Returns the name of the value's type.
     fn type_name(&self, index: usize) -> &'static str;
 }
 
-/// A value that was unpacked.
+/// An unpacked value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Piece<'b> {
     /// A number.
@@ -82,10 +82,10 @@ pub enum Piece<'b> {
     Bytes(&'b [u8]),
 }
 
-/// `struct.pack`: returns the bytes of these values.
+/// Returns the bytes of these values, as `struct.pack` does.
 ///
 /// # Errors
-/// The message of the error that a script sees.
+/// The message of the script's error.
 pub fn pack(format: &[u8], values: &dyn Values) -> Result<Vec<u8>, String> {
     let (big, items) = read_format(format)?;
     let mut bytes = Vec::with_capacity(64);
@@ -115,10 +115,10 @@ pub fn pack(format: &[u8], values: &dyn Values) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// `struct.unpack`: returns the values from this place on, counted from 1, and where the next one would begin.
+/// Returns the values from this place on, counted from 1, as `struct.unpack` does, and where the next one would begin.
 ///
 /// # Errors
-/// The message of the error that a script sees.
+/// The message of the script's error.
 pub fn unpack<'b>(
     format: &[u8],
     bytes: &'b [u8],

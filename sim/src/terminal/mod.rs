@@ -39,7 +39,7 @@ pub fn conclude(result: anyhow::Result<ExitCode>) -> ExitCode {
     if error.chain().filter_map(|cause| cause.downcast_ref()).any(is_closed) {
         return ExitCode::SUCCESS;
     }
-    // Where standard error is gone too, nobody is left to tell.
+    // If standard error is gone too, no output is left.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     ExitCode::FAILURE
 }

@@ -1,4 +1,4 @@
-//! When the requests of a shape come.
+//! The times of a shape's requests.
 
 use std::f64::consts::{LN_2, TAU};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::form::Rate;
 use super::random::{Chance, Stream};
 use super::shape::{Shape, Stay};
 
-/// After so many half-lives nothing is left of a crowd that floating-point numbers could tell.
+/// After this many half-lives, floating-point numbers show nothing of a crowd.
 const HALF_LIVES: u32 = 64;
 
 impl Shape {
-    /// About how many requests come in `duration`: exact of `constant` and `burst`, no less than come
-    /// of a `boundary-attack`, and of the others, which are random, the mean; of a `closed-loop` that
-    /// where each is answered at once.
+    /// Returns about how many requests come in `duration`: exact for `constant` and `burst`, no fewer than come for a
+    /// `boundary-attack`, and the mean for random shapes; for a `closed-loop`, the mean if each request is answered at
+    /// once.
     pub fn expected(&self, duration: Duration) -> u128 {
         let micros = duration.as_micros();
         let (time, per) = (micros as f64, |rate: &Rate| rate.per.as_micros());
@@ -69,14 +69,14 @@ impl Shape {
                 base * time + (peak - base) * half_life / LN_2 * gone
             }
         };
-        // Saturating: a number that is too large stays so.
+        // Saturates: a number that is too large stays so.
         mean as u128
     }
 
-    /// About how much more than the mean of its requests has to be drawn for `duration`: how often the rate of
-    /// `on-off` and `steps` changes, and the clients of a closed loop; of `pareto`, how many more come before the
-    /// first of its long gaps; of `ramp`, what is drawn at its highest rate and thinned out; of an attack on several
-    /// limits, how many requests it tries to place.
+    /// Returns about how much more than the mean of its requests must be drawn for `duration`: for `on-off` and `steps`
+    /// the changes of the rate, for a closed loop its clients, for `pareto` the additional requests before the first of
+    /// its long gaps, for `ramp` the draws at its highest rate that are thinned out, and for an attack on a composite
+    /// the requests that it tries to place.
     pub(super) fn surplus(&self, duration: Duration) -> u128 {
         let of = |stays: &[Stay]| {
             let round: Duration = stays.iter().map(|stay| stay.time).sum();
@@ -179,13 +179,13 @@ impl Shape {
     }
 }
 
-/// A time in which no rate is above `most`, up to `until`; in requests and in microseconds.
+/// A span in which no rate is above `most`, up to `until`; in requests and in microseconds.
 struct Section {
     until: f64,
     most: f64,
 }
 
-/// Stays, one after the other, each for a time that it is asked for.
+/// Returns the stays as sections, one after the other.
 fn sections<'a>(
     stays: impl Iterator<Item = &'a Stay>,
     mut time: impl FnMut(&Stay) -> f64,
@@ -196,7 +196,7 @@ fn sections<'a>(
     })
 }
 
-/// Requests with these gaps, and one before the first.
+/// Makes requests with these gaps, and one before the first.
 fn with_gaps(micros: u64, each: &mut dyn FnMut(u64), mut gap: impl FnMut() -> f64) {
     let mut offset = gap();
     while offset < micros as f64 {
@@ -205,9 +205,9 @@ fn with_gaps(micros: u64, each: &mut dyn FnMut(u64), mut gap: impl FnMut() -> f6
     }
 }
 
-/// A Poisson process whose rate changes, by thinning (Lewis and Shedler, "Simulation of nonhomogeneous
-/// Poisson processes by thinning", 1979): requests of the highest rate, each kept with the share that the
-/// rate has of it. A Poisson process has no memory, so each section begins anew.
+/// Makes a Poisson process whose rate changes, by thinning (Lewis and Shedler, "Simulation of nonhomogeneous Poisson
+/// processes by thinning", 1979): requests of the highest rate, each kept with the rate's share of it. A Poisson
+/// process has no memory, so each section begins anew.
 fn thinned(
     micros: u64,
     chance: &mut Chance,
@@ -266,7 +266,7 @@ mod tests {
         offsets
     }
 
-    /// Requests from one second to another one, over `seeds` seeds.
+    /// Returns the number of requests from one second to another one, over `seeds` seeds.
     fn count(shape: &str, seeds: u64, from: u64, to: u64) -> f64 {
         let shape = shape.parse().unwrap();
         let within = (0..seeds).map(|seed| {
@@ -321,7 +321,7 @@ mod tests {
         }
     }
 
-    /// Whether two counts of random requests differ by no more than chance.
+    /// Returns whether two counts of random requests differ by no more than chance.
     fn alike(a: f64, b: f64) -> bool {
         (a - b).abs() < 5.0 * (a + b).sqrt()
     }

@@ -13,33 +13,33 @@ pub struct Attack(Placement);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placement {
-    /// One opens the window; all the others, and all of the next window, meet at its end.
+    /// One request opens the window; all others, and all of the next window, meet at its end.
     FixedWindow { limit: u64, window: u64 },
-    /// All of it again as soon as it is free.
+    /// All of the limit again as soon as it is free.
     SlidingLog { limit: u64, window: u64 },
-    /// All of it at the end of a window (they are aligned to the epoch), then each as soon as that
-    /// weighs less; then a window without a request.
+    /// All of the limit at the end of a window (they are aligned to the epoch), then each request as soon as the
+    /// earlier ones weigh less; then a window without a request.
     SlidingWindow { limit: u64, window: u64 },
-    /// All at once, then each as soon as its token is there.
+    /// All of the burst at once, then each request as soon as its token is there.
     Continuous { burst: u64, amount: u64, period: u64 },
-    /// One starts the interval; the burst and its refill meet at its end, and each refill is taken.
+    /// One request starts the interval; the burst and its refill meet at its end, and each refill is taken.
     Interval { burst: u64, amount: u64, interval: u64 },
-    /// That of one part after the other, as far as the other parts admit it.
+    /// The attack on one part after the other, as far as the other parts admit it.
     Together(Limit),
 }
 
-/// Requests that an attack on a part of several limits would like to have admitted.
+/// Requests that an attack on a part of a composite tries to have admitted.
 pub(super) struct Wish {
-    /// When, in microseconds after the attack's beginning.
+    /// Their time, in microseconds after the attack's beginning.
     pub(super) offset: u64,
-    /// How many.
+    /// Their number.
     pub(super) count: u64,
-    /// Those which do not fit then had better come before it than after it.
+    /// Whether those that do not fit then should come before it rather than after it.
     pub(super) is_late: bool,
 }
 
 impl Attack {
-    /// The attack on a limit, or on several together; none on a kind that is not known here.
+    /// Returns the attack on a limit or a composite; `None` for an unknown kind.
     pub fn on(limit: &Limit) -> Option<Attack> {
         let micros = |time: std::time::Duration| time.as_micros() as u64;
         let placement = match limit {
@@ -70,7 +70,7 @@ impl Attack {
         Some(Attack(placement))
     }
 
-    /// About how many requests it has in so many microseconds, and not more.
+    /// Returns about how many requests it has in so many microseconds, and no more.
     pub(super) fn expected(&self, micros: u128) -> u128 {
         let cycles = |length: u64| micros.div_ceil(u128::from(length));
         match self.0 {
@@ -91,7 +91,8 @@ impl Attack {
         }
     }
 
-    /// How many requests an attack on each part of several limits tries to place, however many of them come in time.
+    /// Returns how many requests an attack on each part of a composite tries to place, however many of them come in
+    /// time.
     pub(super) fn tries(&self) -> u128 {
         let Placement::Together(limit) = self.0 else { return 0 };
         let wishes =
@@ -99,7 +100,8 @@ impl Attack {
         wishes.map(|wish| u128::from(wish.count)).sum()
     }
 
-    /// What is asked for in an attack on a part of several limits, which begins `from` so many microseconds since the epoch.
+    /// Returns the requests of an attack on a part of a composite, which begins `from` so many microseconds since the
+    /// epoch.
     pub(super) fn wishes(&self, from: u64) -> Vec<Wish> {
         let wish = |is_late: bool| move |(offset, count)| Wish { offset, count, is_late };
         let (soon, late) = (wish(false), wish(true));
@@ -114,7 +116,7 @@ impl Attack {
                 vec![soon((0, limit)), soon((window, limit))]
             }
             Placement::SlidingWindow { limit, window } => {
-                // The end of the window after this one, so that there is a window's time to fill it.
+                // The end of the window after this one, which leaves a window's time to fill it.
                 let end = 2 * window - 1 - from % window;
                 vec![late((end, limit)), soon((end + 1, limit - 1))]
             }
@@ -126,7 +128,7 @@ impl Attack {
         }
     }
 
-    /// How long an attack on a part of several limits lasts at most, in microseconds.
+    /// Returns the longest time of an attack on a part of a composite, in microseconds.
     pub(super) fn round_us(&self) -> u64 {
         match self.0 {
             Placement::FixedWindow { window, .. } | Placement::SlidingLog { window, .. } => {
@@ -151,13 +153,13 @@ impl Attack {
         }
     }
 
-    /// When requests come, in microseconds from a start that is given in microseconds since the epoch, and how many at once; without an
-    /// end.
+    /// Returns when requests come, in microseconds from a start that is given in microseconds since the epoch, and how
+    /// many at once; without an end.
     pub(crate) fn groups_from(&self, start_us: u64) -> Box<dyn Iterator<Item = (u64, u64)>> {
         self.groups(Timestamp::from_micros(start_us).unwrap_or(Timestamp::MAX))
     }
 
-    /// When requests come, and how many at once, without an end.
+    /// Returns when requests come, and how many at once, without an end.
     fn groups(&self, start: Timestamp) -> Box<dyn Iterator<Item = (u64, u64)>> {
         match self.0 {
             Placement::FixedWindow { limit, window } => {
@@ -189,7 +191,7 @@ impl Attack {
     }
 }
 
-/// The groups of one cycle, again and again.
+/// Returns the groups of one cycle, repeated for ever.
 fn repeated<G: IntoIterator<Item = (u64, u64)> + 'static>(
     every: u64,
     cycle: impl Fn() -> G + 'static,
@@ -200,7 +202,7 @@ fn repeated<G: IntoIterator<Item = (u64, u64)> + 'static>(
     }))
 }
 
-/// `a * b / c`, rounded up, or the largest number.
+/// Returns `a * b / c`, rounded up, or the largest number.
 fn mul_div_ceil(a: u64, b: u64, c: u64) -> u64 {
     let exact = (u128::from(a) * u128::from(b)).div_ceil(u128::from(c));
     u64::try_from(exact).unwrap_or(u64::MAX)
@@ -217,7 +219,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000;
 
-    /// The times of the attack on a limit, all of which it must admit.
+    /// Returns the times of the attack on a limit, which must admit all of it.
     fn admitted(limit: &str, start: u64, seconds: u64) -> Vec<u64> {
         let shape: Shape = format!("boundary-attack {limit}").parse().unwrap();
         let start = Timestamp::from_micros(start).unwrap();
@@ -232,7 +234,7 @@ mod tests {
         trace.requests().iter().map(|request| request.at.as_micros()).collect()
     }
 
-    /// The most requests within any `span` microseconds.
+    /// Returns the most requests within any `span` microseconds.
     fn most(times: &[u64], span: u64) -> u64 {
         let within = |(first, from): (usize, &u64)| {
             times.partition_point(|time| time - times[0] < from - times[0] + span) - first

@@ -1,11 +1,11 @@
-//! A closed loop: clients of whom each sends its next request some time after it has the answer to the last.
+//! A closed loop: each client sends its next request some time after the answer to the last.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::random::{Chance, Stream};
 
-/// Clients that think, by when each sends its next request, in microseconds after the start.
+/// Thinking clients, by the time of their next request, in microseconds after the start.
 pub(crate) struct Thinking {
     chance: Chance,
     mean: f64,
@@ -14,7 +14,7 @@ pub(crate) struct Thinking {
 }
 
 impl Thinking {
-    /// So many clients, all of whom begin to think at the start. Nobody sends anything from `end` on.
+    /// Returns so many clients, which all begin to think at the start. No request comes from `end` on.
     pub(crate) fn new(clients: u32, think: Duration, end: u64, seed: u64) -> Thinking {
         let chance = Chance::new(seed, Stream::Times);
         let mean = think.as_micros() as f64;
@@ -23,9 +23,9 @@ impl Thinking {
         thinking
     }
 
-    /// A client has its answer, and begins to think.
+    /// Records that a client has its answer, and begins to think.
     pub(crate) fn think(&mut self, client: u32, now: u64) {
-        // At least a microsecond, so that time goes on.
+        // At least a microsecond, so that time advances.
         let time = 1 + (self.chance.exponential() * self.mean) as u64;
         let next = now.saturating_add(time);
         if next < self.end {
@@ -33,12 +33,12 @@ impl Thinking {
         }
     }
 
-    /// When the next request comes, if no answer brings an earlier one.
+    /// Returns when the next request comes, if no answer brings an earlier one.
     pub(crate) fn next_at(&self) -> Option<u64> {
         self.next.first().map(|(at, _)| *at)
     }
 
-    /// The next request: when, and whose.
+    /// Returns the time and the client of the next request.
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
         self.next.pop_first()
     }

@@ -1,4 +1,4 @@
-//! The boundary attack on several limits together: on one of them after the other, as far as the others let it.
+//! The boundary attack on a composite: on one limit after the other, as far as the others admit it.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use lockage_core::{Acquire, Command, Decision, Limit, Peek, Record, Timestamp, V
 use super::attack::Attack;
 use crate::engine::bounded;
 
-/// Requests, in microseconds from the start, and how many at once. All of them are admitted: each is asked of the machine first.
+/// Requests, in microseconds from the start, and how many at once. All of them are admitted: the machine decides each
+/// first.
 pub(super) struct CompositeAttack {
     limit: Limit,
     parts: Vec<Attack>,
@@ -32,7 +33,7 @@ impl CompositeAttack {
         }
     }
 
-    /// An attack on the part whose turn it is, and a pause until all of them are as if never used.
+    /// Attacks the next part, and then pauses until all parts are as if never used.
     fn attack_one(&mut self) {
         let part = self.parts[self.round % self.parts.len()];
         self.round += 1;
@@ -53,7 +54,7 @@ impl CompositeAttack {
         self.key.wait(fresh);
     }
 
-    /// Fills the limits so that as much as can be is admitted shortly before `end`, and then, and nothing later.
+    /// Fills the limits so that the most is admitted shortly before `end` and at it, and nothing later.
     fn fill_until(&mut self, end: u64, count: u64) {
         let earliest = self.key.now;
         let (mut from, mut step) = (end.max(earliest), 0);
@@ -64,7 +65,7 @@ impl CompositeAttack {
             if last <= end || from == earliest {
                 break;
             }
-            // The others may let it pass more slowly at another time, so that one step is not always enough.
+            // The others may admit it more slowly at another time, so one step is not always enough.
             step = (last - end).max(2 * step);
             from = from.saturating_sub(step).max(earliest);
         }
@@ -83,7 +84,7 @@ impl Iterator for CompositeAttack {
     type Item = (u64, u64);
 
     fn next(&mut self) -> Option<(u64, u64)> {
-        // Each round asks for something, and finds limits that are as if never used, until time ends.
+        // Each round makes requests, and finds limits that are as if never used, until time ends.
         while self.ready.is_empty() && self.key.now < Timestamp::MAX.as_micros() {
             self.attack_one();
         }
@@ -91,15 +92,15 @@ impl Iterator for CompositeAttack {
     }
 }
 
-/// The one key that is attacked.
+/// The attacked key.
 struct Key {
     slot: Option<Record>,
     now: u64,
 }
 
 impl Key {
-    /// Asks for `count` in all, each time for as much as there is, as soon as there is something, before `end`; says when how much
-    /// was admitted.
+    /// Asks for `count` in all, each time for all that remains, as soon as something does, before `end`; returns when
+    /// how much was admitted.
     fn fill(&mut self, limit: &Limit, mut count: u64, end: u64) -> Vec<(u64, u64)> {
         let mut placed = Vec::new();
         while count > 0 && self.now < end.min(Timestamp::MAX.as_micros()) {

@@ -22,7 +22,7 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    /// The nearest floating-point number.
+    /// Returns the nearest floating-point number.
     pub fn to_f64(self) -> f64 {
         f64::from(self.thousandths) / 1000.0
     }
@@ -32,52 +32,52 @@ impl Decimal {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseTrafficError {
-    /// Something else should stand there.
+    /// Another text is expected there.
     #[error("{text:?}, column {column}: expected {expected}, as in {example}; found {found:?}")]
     Expected {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// Where it goes wrong, counted in characters from 1.
+        /// The column of the error, counted in characters from 1.
         column: usize,
-        /// What should be there.
+        /// The expected text.
         expected: &'static str,
         /// A whole text that is right.
         example: &'static str,
-        /// What is there.
+        /// The text that is there.
         found: String,
     },
-    /// A rate, a duration or a limit is none.
+    /// A rate, a duration or a limit is malformed.
     #[error("{text:?}, column {column}: expected {expected}, as in {example}; {error}")]
     Part {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// Where the part begins, counted in characters from 1.
+        /// The column of the part, counted in characters from 1.
         column: usize,
-        /// What it should be.
+        /// The expected part.
         expected: &'static str,
         /// A whole text that is right.
         example: &'static str,
-        /// Where in the part it goes wrong, and why.
+        /// The column and the reason of the error in the part.
         error: Box<ParseError>,
     },
-    /// Something is zero that must not be.
+    /// A number must not be zero.
     #[error("{text:?}: a {what} of zero; expected at least 1")]
     Zero {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What is zero.
+        /// The name of the number.
         what: &'static str,
     },
 }
 
-/// A text that should be written like its example. What is read are pieces of that text.
+/// A text that should be written like its example. All pieces are of that text.
 pub(super) struct Form<'a> {
     pub(super) text: &'a str,
     pub(super) example: &'static str,
 }
 
 impl<'a> Form<'a> {
-    /// What comes before a word and what comes after it.
+    /// Returns the pieces before and after a word.
     pub(super) fn split(
         &self,
         piece: &'a str,
@@ -91,38 +91,38 @@ impl<'a> Form<'a> {
             }
             rest = after;
         }
-        // What comes before it is most often one word.
+        // The piece before it is most often one word.
         let (_, after) = split_word(piece);
         Err(self.expected(after, word))
     }
 
-    /// A rate, which may be zero.
+    /// Returns a rate, which may be zero.
     pub(super) fn any_rate(&self, piece: &str) -> Result<Rate, ParseTrafficError> {
         let (amount, per) = parse_rate(piece).map_err(|error| self.part(piece, "a rate", error))?;
         self.not_zero("duration", per.is_zero())?;
         Ok(Rate { amount, per })
     }
 
-    /// A rate above zero.
+    /// Returns a rate above zero.
     pub(super) fn rate(&self, piece: &str) -> Result<Rate, ParseTrafficError> {
         let rate = self.any_rate(piece)?;
         self.not_zero("rate", rate.amount == 0)?;
         Ok(rate)
     }
 
-    /// A duration, which may be zero.
+    /// Returns a duration, which may be zero.
     pub(super) fn any_duration(&self, piece: &str) -> Result<Duration, ParseTrafficError> {
         parse_duration(piece).map_err(|error| self.part(piece, "a duration", error))
     }
 
-    /// A duration above zero.
+    /// Returns a duration above zero.
     pub(super) fn duration(&self, piece: &str) -> Result<Duration, ParseTrafficError> {
         let duration = self.any_duration(piece)?;
         self.not_zero("duration", duration.is_zero())?;
         Ok(duration)
     }
 
-    /// A whole number above zero.
+    /// Returns a whole number above zero.
     pub(super) fn number(
         &self,
         piece: &str,
@@ -136,7 +136,7 @@ impl<'a> Form<'a> {
         Ok(number)
     }
 
-    /// A number with at most three decimals.
+    /// Returns a number with at most three decimals.
     pub(super) fn decimal(
         &self,
         piece: &str,
@@ -160,7 +160,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// Something else should stand where `piece` is.
+    /// Returns the error that another text is expected in the place of `piece`.
     pub(super) fn expected(&self, piece: &str, expected: &'static str) -> ParseTrafficError {
         ParseTrafficError::Expected {
             text: self.text.to_owned(),
@@ -171,7 +171,7 @@ impl<'a> Form<'a> {
         }
     }
 
-    /// What `piece` should be is not what it is, for this reason.
+    /// Returns the error of `piece`, for this reason.
     pub(super) fn part(
         &self,
         piece: &str,
@@ -192,14 +192,14 @@ impl<'a> Form<'a> {
     }
 }
 
-/// The first word and what comes after it, both pieces of `text`.
+/// Returns the first word and the rest, both pieces of `text`.
 pub(super) fn split_word(text: &str) -> (&str, &str) {
     let text = text.trim_start();
     let (word, rest) = text.split_at(text.find(char::is_whitespace).unwrap_or(text.len()));
     (word, rest.trim_start())
 }
 
-/// Where in `text` a piece of it begins.
+/// Returns where in `text` a piece of it begins.
 fn offset(text: &str, piece: &str) -> usize {
     piece.as_ptr() as usize - text.as_ptr() as usize
 }

@@ -72,7 +72,7 @@ struct Zipf {
     /// The integral of the density up to the left of rank 1, and up to the right of the last one.
     from: f64,
     to: f64,
-    /// What lies so near above a rank is of that rank without a further test.
+    /// A number that is so little above a rank is of that rank without a further test.
     sure: f64,
 }
 
@@ -101,7 +101,7 @@ impl Zipf {
         libm::exp(-self.exponent * libm::log(x))
     }
 
-    /// The integral of the density from 1 to x: (x^(1 - exponent) - 1) / (1 - exponent), or its limit.
+    /// Returns the integral of the density from 1 to x: (x^(1 - exponent) - 1) / (1 - exponent), or its limit.
     fn integral(&self, x: f64) -> f64 {
         let log = libm::log(x);
         let power = (1.0 - self.exponent) * log;

@@ -27,7 +27,7 @@ pub use shape::{Shape, Stay};
 pub use together::generate_all;
 pub(crate) use together::make_up;
 
-/// The most requests of one trace: the script of a counter decides on so many in about a minute.
+/// The most requests of one trace, which the script of a counter decides in about a minute.
 pub const MAX_REQUESTS: u64 = 5_000_000;
 
 /// A plan of synthetic traffic.
@@ -35,15 +35,15 @@ pub const MAX_REQUESTS: u64 = 5_000_000;
 pub struct Plan {
     /// The name of its keys, such as `key-1` and `key-2` for `key`. Plans of one name share their keys.
     pub name: String,
-    /// When requests come.
+    /// The shape: when requests come.
     pub shape: Shape,
     /// The earliest time of a request.
     pub start: Timestamp,
-    /// How long requests come: the last one before `start + duration`.
+    /// The duration: the last request comes before `start + duration`.
     pub duration: Duration,
-    /// How they are spread over keys.
+    /// The distribution of the requests over keys.
     pub keys: Keys,
-    /// What they cost.
+    /// Their costs.
     pub costs: Costs,
     /// The seed. Times, keys and costs have streams of their own, so that another number of keys leaves
     /// the times unchanged.
@@ -54,7 +54,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TrafficError {
-    /// More requests, and what else is drawn for them, than [`MAX_REQUESTS`].
+    /// More requests and additional draws than [`MAX_REQUESTS`].
     #[error(
         "about {expected} requests, with changes of rate, clients and what is drawn in vain: at most {MAX_REQUESTS} are made up at once; take a shorter duration or a lower rate"
     )]

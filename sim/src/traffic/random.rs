@@ -66,7 +66,7 @@ impl Chance {
 mod tests {
     use super::*;
 
-    /// The mean of 100,000 draws, which is within 4 standard errors of the true one.
+    /// Returns the mean of 100,000 draws, which is within 4 standard errors of the true one.
     fn mean(mut draw: impl FnMut() -> f64) -> f64 {
         (0..100_000).map(|_| draw()).sum::<f64>() / 100_000.0
     }

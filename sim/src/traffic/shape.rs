@@ -8,10 +8,10 @@ use lockage_core::Limit;
 use super::attack::Attack;
 use super::form::{Decimal, Form, ParseTrafficError, Rate, split_word};
 
-/// When requests come.
+/// A shape of traffic: when requests come.
 ///
-/// Parses from strings like those below. All rates but those of [`Constant`](Shape::Constant) are means of
-/// random requests, which are a Poisson process unless stated otherwise.
+/// Parses from strings like those below. All rates except those of [`Constant`](Shape::Constant) are means of random
+/// requests, which are a Poisson process unless stated otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Shape {
@@ -26,9 +26,9 @@ pub enum Shape {
         /// The time from one burst to the next.
         every: Duration,
     },
-    /// `on-off 100/s for 1s, 1/s for 9s`: two rates in turn, for random times with these means, the
-    /// first one first. A Markov-modulated Poisson process (MMPP) of two
-    /// states (Fischer and Meier-Hellstern, "The Markov-modulated Poisson process cookbook", 1993).
+    /// `on-off 100/s for 1s, 1/s for 9s`: two rates by turns, for random times with these means, the first one first. A
+    /// Markov-modulated Poisson process (MMPP) of two states (Fischer and Meier-Hellstern, "The Markov-modulated
+    /// Poisson process cookbook", 1993).
     OnOff {
         /// The first rate.
         on: Stay,
@@ -195,7 +195,7 @@ fn attack(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
     Ok(Shape::BoundaryAttack(attack))
 }
 
-/// Rates with commas between them, each `for` a time.
+/// Reads rates with commas between them, each `for` a time.
 fn stays(form: &Form<'_>, rest: &str) -> Result<Vec<Stay>, ParseTrafficError> {
     let stay = |piece| {
         let (rate, time) = form.split(piece, "for")?;

@@ -19,7 +19,7 @@ pub fn generate_all(plans: &[Plan]) -> Result<Trace, TrafficError> {
     }
 }
 
-/// The traffic of plans that can be carried out; there may be no request in it.
+/// Returns the traffic of valid plans, which may be empty.
 pub(crate) fn make_up<'a>(plans: impl IntoIterator<Item = &'a Plan>) -> Trace {
     let mut builder = TraceBuilder::default();
     for plan in plans {

@@ -82,11 +82,12 @@ impl Waited {
 
 /// Puts every request of a trace through a limit, and lets denied ones wait.
 ///
-/// Calls are decided in the order of their times; in one instant, new requests before waiting ones, and
-/// these in the order of their denials. `progress` is called after each settled request.
+/// Calls are decided in the order of their times; in one instant, new requests before waiting ones, and these in the
+/// order of their denials. `progress` is called after each settled request.
 ///
 /// # Errors
-/// [`ReplayError`] at the first request for which the engine gives no decision, or whose call is the 20,000,001st of all.
+/// [`ReplayError`] at the first request for which the engine gives no decision, or whose call is the 20,000,001st of
+/// all.
 pub fn replay_waiting(
     trace: &Trace,
     limit: &Limit,
@@ -304,7 +305,7 @@ mod tests {
         assert!(waited.settled.iter().all(|settled| settled.calls == 1));
     }
 
-    /// Each window admits one of all that wait for it.
+    /// Each window admits one of all waiting callers.
     #[test]
     fn callers_ask_so_often_and_no_more() {
         let mut builder = TraceBuilder::default();
@@ -350,7 +351,7 @@ mod tests {
         let (_, trace, _) = closed("fixed-window 1000/s", Duration::ZERO, 1000 * MILLI);
         assert!((5600..6400).contains(&trace.requests().len()), "{}", trace.requests().len());
 
-        // Three keys of a permit a second each, for 600 s, and nobody gives up.
+        // Three keys of a permit a second each, for 600 s, without timeouts.
         let (_, trace, waited) = closed("sliding-log 1/s", 3_600_000 * MILLI, Duration::ZERO);
         assert!((1500..1800).contains(&trace.requests().len()), "{}", trace.requests().len());
         assert!(waited.settled.iter().all(|settled| settled.outcome == Outcome::Admitted));

@@ -1,4 +1,4 @@
-//! Searches for the traces that embarrass a limit most: admissions beyond its rate, and denials of what fits.
+//! Searches for the traces that embarrass a limit most: admissions beyond its rate, and denials of costs that fit.
 //!
 //! A local search from known bad placements keeps random changes that are no better for the limit. One seed gives one
 //! result.
@@ -93,7 +93,7 @@ pub fn worst(
     let play = Play { limit, start, length: end - start };
     let found = Search::new(&play, goal, seed).run(budget);
     Ok(found.map(|(mut wishes, score)| {
-        // Whoever is denied falsely has asked for all that remained before.
+        // A falsely denied request has asked for all that remained before.
         if let (Goal::FalselyDenied, Some(last)) = (goal, wishes.last_mut()) {
             last.cost = u64::MAX;
         }

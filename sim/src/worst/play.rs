@@ -1,4 +1,4 @@
-//! Puts a limit through a few requests that take what there is.
+//! Puts a limit through a few requests that take whatever remains.
 
 use lockage_core::{Acquire, Command, Limit, Peek, Timestamp};
 
@@ -17,9 +17,9 @@ pub(super) struct Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Played {
     pub(super) offset: u64,
-    /// The admitted cost: the wish, or what remained.
+    /// The admitted cost: the wish, or the remaining amount.
     pub(super) admitted: u64,
-    /// What remained before.
+    /// The remaining amount before.
     pub(super) remained: u64,
     /// The room of an exact log of the same capacity and rate after the same admissions.
     pub(super) room: u64,

@@ -67,7 +67,7 @@ pub(super) fn hlen(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     Ok(RespValue::count(keyspace.read::<Hash>(args[0])?.map_or(0, Vec::len)))
 }
 
-/// Sets fields and values given in turn, and says how many fields are new.
+/// Sets the given fields and values, and returns how many fields are new.
 fn set_fields(
     keyspace: &mut Keyspace,
     args: &[&[u8]],
@@ -85,7 +85,7 @@ fn value<'a>(hash: &'a Hash, field: &[u8]) -> Option<&'a Vec<u8>> {
     hash.iter().find(|(name, _)| name == field).map(|(_, value)| value)
 }
 
-/// Sets one field in its place, or after the others if it is new; true if it is new.
+/// Sets one field in its place, or after the others if it is new, and returns whether it is new.
 fn put(hash: &mut Hash, field: &[u8], value: &[u8]) -> bool {
     if let Some((_, slot)) = hash.iter_mut().find(|(name, _)| name == field) {
         *slot = value.to_vec();

@@ -94,8 +94,7 @@ impl ExpireConditions {
         }
     }
 
-    /// Whether a key that so far lives through `current_ms` (for ever, if `None`) takes `new_ms`
-    /// instead.
+    /// Returns whether a key that so far lives through `current_ms` (for ever, if `None`) takes `new_ms` instead.
     fn allow(&self, current_ms: Option<i64>, new_ms: i64) -> bool {
         let refused = self.nx && current_ms.is_some()
             || self.xx && current_ms.is_none()
@@ -105,8 +104,7 @@ impl ExpireConditions {
     }
 }
 
-/// The one body of the four ways to give a key an expiry. A time that is not after now deletes the
-/// key at once.
+/// Gives a key an expiry, for all four commands. A time that is not after now deletes the key at once.
 fn expire_at(
     keyspace: &mut Keyspace,
     args: &[&[u8]],
@@ -129,8 +127,8 @@ fn expire_at(
     Ok(true.into())
 }
 
-/// What the TTL family answers: -2 for no key, -1 for a key that never expires, else what `shown`
-/// makes of its last millisecond.
+/// Returns the reply of the TTL family: -2 for no key, -1 for a key that never expires, else `shown` of its last
+/// millisecond.
 fn expiry_or_code(keyspace: &mut Keyspace, key: &[u8], shown: impl Fn(i64) -> i64) -> RespValue {
     RespValue::Integer(match keyspace.expiry(key) {
         None => -2,
@@ -139,7 +137,7 @@ fn expiry_or_code(keyspace: &mut Keyspace, key: &[u8], shown: impl Fn(i64) -> i6
     })
 }
 
-/// Milliseconds as seconds, to the nearest.
+/// Returns milliseconds as seconds, to the nearest.
 fn whole_seconds(ms: i64) -> i64 {
     ms.saturating_add(500) / 1000
 }

@@ -43,8 +43,7 @@ pub(super) fn lrange(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
 }
 
 pub(super) fn lindex(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
-    // The key is looked at before the index is read: that order decides which of two errors is
-    // seen.
+    // The key is checked before the index is read: that order decides which of two errors is replied.
     let Some(list) = keyspace.read::<List>(args[0])? else {
         return Ok(RespValue::Nil);
     };
@@ -52,7 +51,7 @@ pub(super) fn lindex(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     Ok(RespValue::bulk_or_nil(at.and_then(|at| list.get(at)).cloned()))
 }
 
-/// Removes elements that are equal: so many from the left or, below zero, from the right; all for zero.
+/// Removes equal elements: so many from the left or, if negative, from the right; all for zero.
 pub(super) fn lrem(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     let count = integer(args[1])?;
     let Some(list) = keyspace.edit::<List>(args[0])? else { return Ok(RespValue::count(0)) };
@@ -131,7 +130,7 @@ fn pop(
     Ok(reply)
 }
 
-/// The position that an index means, counted from the end if negative; may lie behind the end.
+/// Returns the position of an index, counted from the end if negative; may be after the end.
 fn position(index: i64, len: usize) -> Option<usize> {
     if index >= 0 {
         return usize::try_from(index).ok();

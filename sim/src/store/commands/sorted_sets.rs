@@ -17,7 +17,7 @@ pub(super) fn zadd(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     if !rest.is_empty() {
         return Err(CommandError::Syntax);
     }
-    // Every score is read before the first is stored: a bad one must leave no trace of the others.
+    // Every score is read before the first is stored: a wrong one must leave no trace of the others.
     let scored = |[score, member]: &[&'_ [u8]; 2]| Ok((float(score)?, member.to_vec()));
     let scored: Vec<(f64, Vec<u8>)> =
         pairs.iter().map(scored).collect::<Result<_, CommandError>>()?;
@@ -108,7 +108,7 @@ pub(super) fn zremrangebyrank(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcom
     })
 }
 
-/// A range of scores; each end counts unless it is written with `(`.
+/// A range of scores; each end counts unless `(` precedes it.
 struct ScoreRange {
     min: f64,
     max: f64,
@@ -133,8 +133,7 @@ impl ScoreRange {
     }
 }
 
-/// Removes the members that `chosen` picks, and the key with its last member; replies how many
-/// went.
+/// Removes the members that `chosen` picks, and the key with its last member, and replies their number.
 fn remove(
     keyspace: &mut Keyspace,
     key: &[u8],

@@ -174,7 +174,7 @@ impl SetOptions {
 }
 
 impl Expiry {
-    /// The last millisecond of the key, since the epoch.
+    /// Returns the last millisecond of the key, since the epoch.
     fn last_ms(self, now_ms: i64, command: &'static str) -> Result<i64, CommandError> {
         let unit_ms = match self.unit {
             Unit::Seconds => 1000,
