@@ -1,13 +1,14 @@
 -- The record of a lock that nobody waits for in line, as both paths write it: `K1:`, the deadline, the token, `keep`,
--- `wake` and `ahead`, each a double; how many holds that ended are remembered, in one byte, and how many holds there
--- are, in two; the owner, in 16 bytes; the holds that ended, the latest first, each its letter, its id in 16 bytes, its
--- token and, in one byte, how many were left (zeros where the text has none); the ids of the holds, 16 bytes each, the
--- oldest first; and the label. lock_record.lua says what these are.
-local FREE = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+-- `wake` and `ahead`, each a double; the owner, in 16 bytes; how many entries follow and how many of them are holds,
+-- each in one byte; the entries, of 26 bytes: first the holds, then those that ended, of both the latest first; and the
+-- label. An entry is a letter (h for a hold), an id in 16 bytes, the token of its grant and, in one byte, how many holds
+-- were left (zeros where the text has none). So the release of the only hold writes three bytes.
+-- lock_record.lua says what these are.
+--
 -- A key of another type is none of these records.
 local record = redis.pcall('GET', key)
-local old = record or '$LOCK:' .. string.rep('\0', 59)   -- what stands behind the owner begins at its byte 63
-if #old < 62 then return redis.error_reply(NEEDS_SLOW_PATH) end
+local old = record or '$LOCK:' .. string.rep('\0', 58)
+if #old < 61 then return redis.error_reply(NEEDS_SLOW_PATH) end
 $unpack_lock
 if not is_lock
   or not (deadline >= 0 and deadline % 1 == 0 and deadline <= $LATEST_END
@@ -19,17 +20,43 @@ if not is_lock
 end
 local kept = keep   -- until when the record was kept
 if now >= keep then
-  deadline, token, keep, wake, ahead, ends, holds, owner = 0, 0, 0, 0, 0, 0, 0, FREE
+  deadline, token, keep, wake, entries, holds = 0, 0, 0, 0, 0, 0
   kept, old = -1, ''
 end
 local live = holds > 0 and now < deadline
 local reply
 
 -- @unpack_lock
-local tag, deadline, token, keep, wake, ahead, ends, holds, owner, from = struct.unpack('$LOCK_HEAD', old)
-local label = #old - 62 - 26 * ends - 16 * holds
-local is_lock = tag == $LOCK_NUMBER and ends <= 4 and holds <= $MAX_HOLDS
-  and label >= 0 and label <= $MAX_LABEL and (holds > 0 or label == 0)
+local tag, deadline, token, keep, wake, ahead, owner, entries, holds = struct.unpack('$LOCK_HEAD', old)
+local label = 62 + 26 * entries   -- where it begins
+local is_lock = tag == $LOCK_NUMBER and holds <= $MAX_HOLDS and holds <= entries and entries <= holds + 4
+  and label <= #old + 1 and #old < label + $MAX_LABEL
+
+-- @find_hold
+-- Where the id stands, if it is that of a live hold of this owner's. The first place where its bytes stand may be
+-- none.
+local at = string.find(old, id, 63, true)
+if at and (not live or owner ~= who or at >= 63 + 26 * holds or (at - 63) % 26 ~= 0) then
+  return redis.error_reply(NEEDS_SLOW_PATH)
+end
+
+-- @lock_kept
+if keep < deadline + remember then
+  keep = deadline + remember
+  keep = keep + math.floor((keep - now) / 2)
+  if keep > $EXACT then keep = $EXACT end
+end
+if keep <= token then keep = token + 1 end
+
+-- @store_lock
+-- A write that leaves the expiry costs half of one that moves it.
+if keep ~= kept then
+  redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
+elseif #record == #old then
+  redis.call('SETRANGE', key, '0', record)
+else
+  redis.call('SET', key, record, 'KEEPTTL')
+end
 
 -- @held
 reply = struct.pack('<ddddd', now, 1, token, holds, deadline)

@@ -16,40 +16,35 @@ if not (remember >= 1 and remember % 1 == 0 and remember <= $LONGEST
   and not_after >= 0 and waits >= 0 and waits % 1 == 0 and waits <= $LONGEST) then
   return redis.error_reply(WRONG_CALL)
 end
-local again = string.find(old, id, 63, true)
-if again then
-  -- The first place where these bytes stand may be no id.
-  local first = 63 + 26 * ends
-  if not live or owner ~= who or again < first or again >= first + 16 * holds or (again - first) % 16 ~= 0 then
-    return redis.error_reply(NEEDS_SLOW_PATH)
-  end
+$find_hold
+if at then
   $held
   return reply
 end
 if holds > 0 and not live then return redis.error_reply(NEEDS_SLOW_PATH) end
 if now > not_after then return struct.pack('<dd', now, 2) end
-local before, hold, behind = nil, '', ''   -- what is to stand behind the owner, where it is not what stood there
+local behind   -- what is to stand behind the new hold
 if not live then
   token = token + 1
   if token < now then token = now end
-  changed, deadline, ahead, holds, owner = true, now + lease, token - now, 1, who
-  hold, behind = id, string.sub(call, 65)
+  deadline, ahead, holds, owner = now + lease, token - now, 1, who
+  if entries > 3 then entries = 3 end
+  behind = string.sub(old, 62, 61 + 26 * entries)
+  if size > 64 then behind = behind .. string.sub(call, 65) end
 elseif owner == who and holds < $MAX_HOLDS then
-  local place = 63 + 26 * ends + 16 * holds
-  changed, holds = true, holds + 1
+  holds = holds + 1
   if deadline < now + lease then deadline = now + lease end
-  before, hold, behind = string.sub(old, 63, place - 1), id, string.sub(old, place)
+  behind = string.sub(old, 62)
 else
-  if waits > 0 and wake < now + math.ceil(waits / 2) then changed, wake = true, now + waits end
+  if waits > 0 and wake < now + math.ceil(waits / 2) then
+    redis.call('SETRANGE', key, '27', struct.pack('<d', now + waits))
+  end
   $refused
+  return reply
 end
-if not reply then
-  if keep < deadline + remember then keep = deadline + remember end
-  if keep <= token then keep = token + 1 end
-  $held
-end
-if changed then
-  record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, holds, owner)
-    .. (before or string.sub(old, 63)) .. hold .. behind
-end
-$fast_store
+$lock_kept
+$held
+record = struct.pack('$LOCK_HEAD$LOCK_ENTRY', $LOCK_NUMBER, deadline, token, keep, wake, ahead, owner, entries + 1, holds,
+  'h', id, token, 0) .. behind
+$store_lock
+return reply

@@ -11,29 +11,26 @@ local remember, who, id = struct.unpack('<dc16c16', call)
 if not (remember >= 1 and remember % 1 == 0 and remember <= $LONGEST) then
   return redis.error_reply(WRONG_CALL)
 end
-local first = 63 + 26 * ends
-local at = string.find(old, id, 63, true)
-if at then
-  -- The first place where these bytes stand may be no id.
-  if not live or owner ~= who or at < first or at >= first + 16 * holds or (at - first) % 16 ~= 0 then
-    return redis.error_reply(NEEDS_SLOW_PATH)
-  end
-  changed, holds = true, holds - 1
-  reply = struct.pack('<dddd', now, 4, token, holds)
-  local before, left = string.sub(old, 63, ends < 4 and first - 1 or 140), ''
-  if ends < 4 then ends = ends + 1 end
-  local until_us = deadline
-  if holds == 0 then
-    deadline, ahead, owner, until_us = 0, 0, FREE, now
-    if now < wake then redis.pcall(redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key, '') end
-  else
-    left = string.sub(old, first, at - 1) .. string.sub(old, at + 16)
-  end
-  if keep < until_us + remember then keep = until_us + remember end
-  if keep <= token then keep = token + 1 end
-  record = struct.pack('$LOCK_HEADc1c16dI1', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, holds, owner,
-    'r', id, token, holds) .. before .. left
-else
+$find_hold
+if not at then
   $not_held
+  return reply
 end
-$fast_store
+$lock_kept
+reply = struct.pack('<dddd', now, 4, token, holds - 1)
+if holds == 1 and now < wake then
+  redis.pcall(redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key, '')
+end
+if holds == 1 and entries <= 4 and keep == kept then
+  redis.call('SETRANGE', key, '60', '\0r')
+  return reply
+end
+local first = 62 + 26 * holds   -- of those that ended
+holds = holds - 1
+local ended = string.sub(old, first, entries - holds > 4 and label - 27 or label - 1)
+if entries - holds > 4 then entries = entries - 1 end
+record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, owner, entries, holds)
+  .. string.sub(old, 62, at - 2) .. string.sub(old, at + 25, first - 1)
+  .. struct.pack('<$LOCK_ENTRY', 'r', id, token, holds) .. ended .. string.sub(old, label)
+$store_lock
+return reply

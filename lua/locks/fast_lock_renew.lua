@@ -11,16 +11,19 @@ if not (remember >= 1 and remember % 1 == 0 and remember <= $LONGEST
   and lease >= 1 and lease % 1 == 0 and lease <= $LONGEST) then
   return redis.error_reply(WRONG_CALL)
 end
-if live and owner == who and (size == 32 or struct.unpack('<d', call, 33) == token) then
-  if deadline < now + lease then changed, deadline = true, now + lease end
-  if keep < deadline + remember then changed, keep = true, deadline + remember end
-  if keep <= token then changed, keep = true, token + 1 end
-  $held
-  if changed then
-    record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, holds, owner)
-      .. string.sub(old, 63)
-  end
-else
+if not live or owner ~= who or size == 40 and struct.unpack('<d', call, 33) ~= token then
   $not_held
+  return reply
 end
-$fast_store
+local is_longer = deadline < now + lease
+if is_longer then deadline = now + lease end
+$lock_kept
+$held
+if keep ~= kept then
+  record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, owner, entries, holds)
+    .. string.sub(old, 62)
+  redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
+elseif is_longer then
+  redis.call('SETRANGE', key, '3', struct.pack('<d', deadline))
+end
+return reply

@@ -40,6 +40,7 @@ local lease_end = now + tonumber(ARGV[6])
 local is_next = not queue[1] or queue[1].owner == who
 if not is_live() and is_next then
   end_all('x', '')
+  make_room()
   owner, held, deadline, token = who, id, lease_end, max(now, token + 1)
   ahead, label = token - now, ARGV[10]
 elseif is_held_by(who) and holds() < MAX_HOLDS then

@@ -16,7 +16,6 @@ local of = format('%.0f', broken)
 if not find(ended .. '|', '|f%x+ ' .. of .. '|') then
   if not is_live() or token ~= broken then return refuse() end
   end_all('f', ' ' .. of)
-  free()
   commit(tonumber(ARGV[3]))
 end
 wake_up()

@@ -3,10 +3,9 @@ $ids
 $publish
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
 --   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
--- that is its tag; the owner (32 hex digits; zeros where it is free); the end of the lease (us); the latest
--- fencing token; from when on the record is as if it were not there (us); until when somebody waits, who is to be
--- woken (us); by how much the token is ahead of the time of its grant (us); and the label of the holder, if it gave
--- one. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
+-- that is its tag; of the latest grant, the owner (32 hex digits), the end of the lease (us) and the fencing token;
+-- from when on the record is as if it were not there (us); until when somebody waits, who is to be woken (us); by how
+-- much the token is ahead of the time of its grant (us); and the label of that grant, if it gave one. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
 -- free; behind each other | one of the last four holds that ended, the oldest first: r, its id, the token of its
 -- grant and how many holds were left, where it was given back; f, its id and that token, where it was freed by
 -- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
@@ -14,9 +13,8 @@ $publish
 -- dropped by the next write.
 -- Where the queue is empty it is stored packed, as fast_lock.lua says.
 local MAX_HOLDS, MAX_QUEUED = $MAX_HOLDS, $MAX_QUEUED
-local NOBODY = '00000000000000000000000000000000'
-local ENDED = '<c1c16dI1'   -- a hold that ended, in a packed record
-local owner, deadline, token, keep, wake, ahead, label = NOBODY, 0, 0, 0, 0, 0, ''
+local ENTRY = '<$LOCK_ENTRY'   -- a hold, or one that ended, in a packed record
+local owner, deadline, token, keep, wake, ahead, label = '', 0, 0, 0, 0, 0, ''
 local held = ''    -- the ids, with a space between each two
 local ended = ''   -- what stands behind them
 local queue = {}   -- the places that have not ended
@@ -53,39 +51,45 @@ end
 
 -- The text of a packed record; nothing where it is damaged.
 local function text_of(old)
-  if #old < 62 then return end
+  if #old < 61 then return end
   $unpack_lock
   if not is_lock then return end
-  local numbers, pieces, ids = '', '', {}
+  local numbers, pieces, ids, from = '', '', {}, 62
   for _, number in ipairs({deadline, token, keep, wake, ahead}) do
     if not (number >= 0 and number <= EXACT and number % 1 == 0) then return end
     numbers = numbers .. format(' %.0f', number + 0)
   end
-  for _ = 1, ends do
+  for at = 1, entries do
     local letter, id, of, left
-    letter, id, of, left, from = struct.unpack(ENDED, old, from)
-    local piece = '|' .. letter .. id_of(id)
-    if letter ~= 'x' then piece = piece .. format(' %.0f', of) end
-    if letter == 'r' then piece = piece .. format(' %d', left) end
-    pieces = piece .. pieces
+    letter, id, of, left, from = struct.unpack(ENTRY, old, from)
+    if at <= holds then
+      if letter ~= 'h' or of ~= token or left > 0 then return end
+      ids[holds + 1 - at] = id_of(id)
+    else
+      local piece = '|' .. letter .. id_of(id)
+      if letter ~= 'x' then piece = piece .. format(' %.0f', of) end
+      if letter == 'r' then piece = piece .. format(' %d', left) end
+      pieces = piece .. pieces
+    end
   end
-  for at = 1, holds do ids[at] = id_of(old, from + 16 * at - 16) end
-  local words = label > 0 and ' ' .. sub(old, -label) or ''
+  local words = label <= #old and ' ' .. sub(old, label) or ''
   return '$LOCK ' .. id_of(owner) .. numbers .. words .. '|' .. table.concat(ids, ' ') .. pieces
 end
 
 -- The record as it is stored where nobody is in the queue; nothing where the packed form cannot say it.
 local function packed()
-  local pieces, ends = '', 0
+  local pieces, entries = '', 0
   for letter, id, rest in string.gmatch(ended, '|(%a)(%x*)([^|]*)') do
     local of, left = match(rest, '^ ?(%d*) ?(%d*)$')
     of, left = tonumber(of) or 0, tonumber(left) or 0
     if left > 255 then return end
-    pieces, ends = struct.pack(ENDED, letter, bytes_of(id), of, left) .. pieces, ends + 1
+    pieces, entries = struct.pack(ENTRY, letter, bytes_of(id), of, left) .. pieces, entries + 1
   end
-  if held == '' and label ~= '' then return end
-  local ids = string.gsub(held, '(%x+) ?', bytes_of)
-  return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, ends, #ids / 16, bytes_of(owner)) .. pieces .. ids .. label
+  local ended = entries
+  for id in string.gmatch(held, '%x+') do
+    pieces, entries = struct.pack(ENTRY, 'h', bytes_of(id), token, 0) .. pieces, entries + 1
+  end
+  return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, bytes_of(owner), entries, entries - ended) .. pieces .. label
 end
 
 -- Reads the record, if there is one that counts now; why where it cannot be read.
@@ -151,19 +155,21 @@ local function refuse()
   return add_holder({0, now, REFUSED})
 end
 
+-- Drops the oldest of four holds that ended.
+local function make_room()
+  ended = match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$') or ended
+end
+
 -- Of the last four holds that ended, this one is the latest.
 local function remember(hold)
-  ended = (match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$') or ended) .. '|' .. hold
+  make_room()
+  ended = ended .. '|' .. hold
 end
 
 -- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
 local function end_all(letter, how)
   for hold in string.gmatch(sub(held, -131), '%x+') do remember(letter .. hold .. how) end   -- of four, at most
   held = ''
-end
-
-local function free()
-  owner, deadline, ahead, label = NOBODY, 0, 0, ''
 end
 
 -- Where in the queue the place of this owner is, if it has one.
@@ -208,9 +214,12 @@ local function store()
   end
 end
 
--- The record is kept for at least `remember_us` more, and until no lease, hold, place or token in it matters.
+-- The record is kept for at least `remember_us` more, and until no lease, hold, place or token in it matters. Where that
+-- is longer than before, it is kept for half as long again, so that the expiry is seldom moved.
 local function keep_for(remember_us)
-  keep = max(keep, max(now, deadline) + remember_us, token + 1)
+  local needed = max(now, deadline) + remember_us
+  if keep < needed then keep = math.min(needed + floor((needed - now) / 2), EXACT) end
+  keep = max(keep, token + 1)
 end
 
 local function commit(remember_us)

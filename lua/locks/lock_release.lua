@@ -22,7 +22,6 @@ if not of then
   held = sub(sub(' ' .. held, 1, at - 1) .. sub(held, at + 32), 2)
   of, left = token, holds()
   remember(format('r%s %.0f %.0f', id, of, left))
-  if left == 0 then free() end
   commit(tonumber(ARGV[3]))
 end
 wake_up()

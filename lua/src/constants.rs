@@ -90,8 +90,9 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LOG", LOG),
         ("RW_LOCK", RW_LOCK),
         ("SEMAPHORE", SEMAPHORE),
-        // A packed lock, up to its owner: see `fast_lock.lua`.
-        ("LOCK_HEAD", "<I3dddddI1I2c16"),
+        // A packed lock, up to its entries, and one of them: see `fast_lock.lua`.
+        ("LOCK_HEAD", "<I3dddddc16I1I1"),
+        ("LOCK_ENTRY", "c1c16dI1"),
     ];
     let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
     let counts = counts.into_iter().map(|(name, count)| (name, count.to_string()));

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::command::Publish;
 use crate::error::RecordError;
+use crate::exact::MAX_COUNT;
 use crate::lease::time;
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
@@ -169,6 +170,7 @@ impl Lock {
                 return None;
             }
             record.end_all(End::Expired);
+            record.make_room();
             record.token = now.max(record.token + 1);
             record.ahead = record.token - now;
             record.owner = owner;
@@ -194,10 +196,14 @@ impl Lock {
         Some(Answer::Held(record.hold()))
     }
 
-    /// Returns until when the record matters: for its holds, those that ended, its lease and its token (L5, L10).
+    /// Returns until when the record is kept: for its holds, those that ended, its lease and its token (L5, L10).
+    /// Where that is longer than before, it is kept for half as long again, so that an operation on a lock in use seldom
+    /// moves the expiry.
     fn keep(&self, record: &LockRecord, now: u64) -> u64 {
-        let remembered = now.max(record.deadline) + self.remember_us;
-        record.keep.max(remembered).max(record.token + 1)
+        let needed = now.max(record.deadline) + self.remember_us;
+        let longer = (needed + (needed - now) / 2).min(MAX_COUNT);
+        let kept = if record.keep < needed { longer } else { record.keep };
+        kept.max(record.token + 1)
     }
 }
 
@@ -209,9 +215,6 @@ fn released(record: &mut LockRecord, owner: OwnerId, id: HoldId, now: u64) -> Op
     record.holds.remove(at);
     let (token, holds) = (record.token, record.holds.len() as u64);
     record.remember(id, End::Released { token, holds });
-    if holds == 0 {
-        record.free();
-    }
     Some(Answer::Released { token, holds })
 }
 
@@ -220,7 +223,6 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
         return None;
     }
     record.end_all(End::Broken { token });
-    record.free();
     Some(Answer::Released { token, holds: 0 })
 }
 
@@ -255,13 +257,6 @@ impl LockRecord {
         for id in core::mem::take(&mut self.holds) {
             self.remember(id, how);
         }
-    }
-
-    fn free(&mut self) {
-        self.owner = OwnerId::from_u128(0);
-        self.deadline = 0;
-        self.ahead = 0;
-        self.label = None;
     }
 
     /// When the latest grant was made.

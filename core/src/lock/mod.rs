@@ -18,8 +18,8 @@
 //! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the grant as it
 //!   stands; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
 //!   and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`] holds that ended, and
-//!   the record is kept. Beyond that a release is refused, and an acquire runs again, if it comes before its
-//!   `not_after`. A repeated renewal counts as a later one.
+//!   the record is kept; a fresh grant forgets the oldest of so many. Beyond that a release is refused, and an acquire
+//!   runs again, if it comes before its `not_after`. A repeated renewal counts as a later one.
 //!
 //! **Limitations.** A failover that loses an acknowledged grant lets a second owner in. Use the fencing token where
 //! that would do harm.
@@ -78,7 +78,8 @@ pub struct Lock {
 
 impl Lock {
     /// Creates a lock whose grants last for `lease` unless they are renewed. Its record is kept for at least `remember`
-    /// after the lease, or after the latest operation, even once it is free. `remember` should be at least the longest
+    /// after the lease, or after the latest operation, even once it is free, and for at most half as long again.
+    /// `remember` should be at least the longest
     /// time that a repeated operation can be in flight: the call's timeout and the network's delay.
     ///
     /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.

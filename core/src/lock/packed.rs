@@ -18,27 +18,32 @@ impl LockRecord {
     }
 
     fn packed(&self) -> Option<Vec<u8>> {
-        if self.queue.len() > 0 || self.holds.is_empty() && self.label.is_some() {
+        if self.queue.len() > 0 {
             return None;
         }
         let numbers = [self.deadline, self.token, self.keep, self.wake, self.ahead];
         let mut bytes: Vec<u8> = Self::TAG.bytes().chain([b':']).collect();
         bytes.extend(numbers.into_iter().flat_map(packed));
-        bytes.push(self.ended.len() as u8); // at most REMEMBERED
-        bytes.extend((self.holds.len() as u16).to_le_bytes()); // at most MAX_HOLDS
         bytes.extend(self.owner.as_u128().to_be_bytes());
+        let holds = self.holds.len() as u8; // at most MAX_HOLDS
+        bytes.extend([holds + self.ended.len() as u8, holds]);
+        let mut entry = |letter, id: HoldId, token, left| {
+            bytes.push(letter);
+            bytes.extend(id.as_u128().to_be_bytes());
+            bytes.extend(packed(token));
+            bytes.push(left);
+        };
+        for id in self.holds.iter().rev() {
+            entry(HELD, *id, self.token, 0);
+        }
         for ended in self.ended.iter().rev() {
             let (letter, token, left) = match ended.how {
                 End::Released { token, holds } => (b'r', token, u8::try_from(holds).ok()?),
                 End::Broken { token } => (b'f', token, 0),
                 End::Expired => (b'x', 0, 0),
             };
-            bytes.push(letter);
-            bytes.extend(ended.id.as_u128().to_be_bytes());
-            bytes.extend(packed(token));
-            bytes.push(left);
+            entry(letter, ended.id, token, left);
         }
-        bytes.extend(self.holds.iter().flat_map(|id| id.as_u128().to_be_bytes()));
         bytes.extend(self.label.as_ref().map_or("", Label::as_str).bytes());
         Some(bytes)
     }
@@ -48,17 +53,16 @@ impl LockRecord {
         let mut rest = Rest(bytes);
         let [deadline, token, keep, wake, ahead] =
             [rest.double()?, rest.double()?, rest.double()?, rest.double()?, rest.double()?];
-        let [ends] = rest.take()?;
-        let holds = rest.count()?;
         let owner = OwnerId::from_u128(rest.id()?);
+        let [entries, holds] = rest.take()?;
+        let ends = entries.checked_sub(holds)?;
+        let mut holds = (0..holds).map(|_| rest.hold(token)).collect::<Option<Vec<HoldId>>>()?;
         let mut ended = (0..ends).map(|_| rest.ended()).collect::<Option<Vec<Ended>>>()?;
+        holds.reverse();
         ended.reverse();
-        let ids = (0..holds).map(|_| rest.id().map(HoldId::from_u128));
-        let holds = ids.collect::<Option<Vec<HoldId>>>()?;
         let label = match rest.0 {
             [] => None,
-            label if !holds.is_empty() => Some(core::str::from_utf8(label).ok()?.parse().ok()?),
-            _ => return None,
+            label => Some(core::str::from_utf8(label).ok()?.parse().ok()?),
         };
         let queue = Queue::default();
         let record =
@@ -67,10 +71,23 @@ impl LockRecord {
     }
 }
 
+/// The letter of a hold that has not ended.
+const HELD: u8 = b'h';
+
 impl Rest<'_> {
+    fn entry(&mut self) -> Option<(u8, HoldId, u64, u8)> {
+        let letter = self.byte()?;
+        Some((letter, HoldId::from_u128(self.id()?), self.double()?, self.byte()?))
+    }
+
+    /// Reads a hold of the grant of this token.
+    fn hold(&mut self, of: u64) -> Option<HoldId> {
+        let (letter, id, token, left) = self.entry()?;
+        ((letter, token, left) == (HELD, of, 0)).then_some(id)
+    }
+
     fn ended(&mut self) -> Option<Ended> {
-        let [letter] = self.take()?;
-        let (id, token, [left]) = (HoldId::from_u128(self.id()?), self.double()?, self.take()?);
+        let (letter, id, token, left) = self.entry()?;
         let how = match (letter, token, left) {
             (b'r', ..) => End::Released { token, holds: left.into() },
             (b'f', _, 0) => End::Broken { token },
@@ -98,10 +115,10 @@ mod tests {
         let held = format!("K1 {} 3000 900 6000 1500 7 web-1/77|{} {}", id(1), id(10), id(11));
         let ends = format!("|r{} 880 1|f{} 890|x{}", id(30), id(32), id(33));
         for (text, len) in [
-            (free.clone(), 62),
-            (free.clone() + &ends, 62 + 3 * 26),
-            (held.clone(), 62 + 2 * 16 + 8),
-            (held.clone() + &ends, 62 + 3 * 26 + 2 * 16 + 8),
+            (free.clone(), 61),
+            (free.clone() + &ends, 61 + 3 * 26),
+            (held.clone(), 61 + 2 * 26 + 8),
+            (held.clone() + &ends, 61 + 5 * 26 + 8),
         ] {
             let bytes = LockRecord::pack_text(&text).unwrap();
             assert_eq!(bytes.len(), len, "{text}");
@@ -113,40 +130,45 @@ mod tests {
         let others = [
             held.clone() + &format!(">{} 5000", id(3)),
             held.replace(" 900 ", " 0900 "),
-            free.replace(" 0|", " 0 web-1/77|"),
             free.clone() + &format!("|r{} 880 256", id(30)),
             format!("K2{}", &free[2..]),
         ];
-        assert_eq!(others.map(|text| LockRecord::pack_text(&text)), vec![None; 5][..]);
+        assert_eq!(others.map(|text| LockRecord::pack_text(&text)), vec![None; 4][..]);
     }
 
     #[test]
     fn what_no_script_writes_is_told() {
         let free = LockRecord::pack_text(&format!("K1 {} 0 900 6000 0 0|", id(0))).unwrap();
-        let [ahead, ends, holds, behind] = [3 + 4 * 8, 3 + 5 * 8, 4 + 5 * 8, 3 + 59];
-        let changed = |at: usize, bytes: &[u8], more: usize| {
+        let [ahead, entries] = [3 + 4 * 8, 3 + 5 * 8 + 16];
+        let expired = [&b"x"[..], &[0; 25]].concat();
+        let hold = [&b"h"[..], &[0; 16], &packed(900), &[0]].concat();
+        let with = |entry: &[u8], counts: [u8; 2], more: &[u8]| {
+            let all = entry.repeat(counts[0].into());
+            crate::record::text_of(&[&free[..entries], &counts, &all, more].concat())
+        };
+        // Of each the most that there can be, and one more.
+        let (most, held) = (REMEMBERED as u8, MAX_HOLDS as u8);
+        assert_ne!(with(&expired, [most, 0], b""), "K1 ?");
+        assert_eq!(with(&expired, [most + 1, 0], b""), "K1 ?");
+        assert_ne!(with(&hold, [held, held], b"a-label"), "K1 ?");
+        assert_eq!(with(&hold, [held + 1, held + 1], b""), "K1 ?");
+        // More holds than entries, and each for the other.
+        assert_eq!(with(&hold, [1, 2], b""), "K1 ?");
+        assert_eq!(with(&hold, [1, 0], b""), "K1 ?");
+        assert_eq!(with(&expired, [1, 1], b""), "K1 ?");
+        let wrong = |at: usize, byte: u8| {
+            let mut hold = hold.clone();
+            hold[at] = byte;
+            with(&hold, [1, 1], b"")
+        };
+        assert_ne!(wrong(1, 7), "K1 ?", "another id");
+        assert_eq!([wrong(24, 0), wrong(25, 1)], ["K1 ?", "K1 ?"], "another token, holds left");
+        let changed = |bytes: [u8; 8]| {
             let mut changed = free.clone();
-            changed[at..at + bytes.len()].copy_from_slice(bytes);
-            changed.extend(vec![0; more]);
+            changed[ahead..ahead + 8].copy_from_slice(&bytes);
             crate::record::text_of(&changed)
         };
-        assert_eq!(behind, free.len());
-        // Of each the most that there can be, and one more.
-        let expired = [&b"x"[..], &[0; 25]].concat();
-        let ended = |count: u8| {
-            let all = expired.repeat(count.into());
-            crate::record::text_of(&[&free[..ends], &[count], &free[holds..], &all].concat())
-        };
-        assert_ne!(ended(REMEMBERED as u8), "K1 ?");
-        assert_eq!(ended(REMEMBERED as u8 + 1), "K1 ?");
-        assert_ne!(changed(holds, &[64, 0], MAX_HOLDS * 16), "K1 ?");
-        assert_eq!(changed(holds, &[65, 0], (MAX_HOLDS + 1) * 16), "K1 ?");
-        assert_ne!(changed(ahead, &packed(900), 0), "K1 ?");
-        assert_eq!(changed(ahead, &packed(901), 0), "K1 ?");
-        // A label of nobody.
-        let label =
-            |count: u8| [&free[..holds], &[count, 0], &free[holds + 2..], &[b'x'; 20]].concat();
-        assert_ne!(crate::record::text_of(&label(1)), "K1 ?");
-        assert_eq!(crate::record::text_of(&label(0)), "K1 ?");
+        assert_ne!(changed(packed(900)), "K1 ?");
+        assert_eq!(changed(packed(901)), "K1 ?");
     }
 }

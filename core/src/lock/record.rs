@@ -10,12 +10,13 @@ use crate::exact::LATEST_END;
 use crate::lease::remember;
 use crate::record::read_exact;
 
-/// How many of the latest ended holds the record remembers.
+/// How many of the latest ended holds the record remembers. A fresh grant drops the oldest of so many.
 pub const REMEMBERED: usize = 4;
 
 /// The record of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockRecord {
+    /// Of the latest grant, as the deadline and the label.
     pub(super) owner: OwnerId,
     pub(super) deadline: u64,
     /// The latest token that was given out.
@@ -26,7 +27,6 @@ pub(crate) struct LockRecord {
     pub(super) wake: u64,
     /// By how much the token is ahead of the time of its grant.
     pub(super) ahead: u64,
-    /// Of the present grant.
     pub(super) label: Option<Label>,
     /// Of the present grant, the oldest first; none if the lock is free.
     pub(super) holds: Vec<HoldId>,
@@ -80,6 +80,13 @@ impl LockRecord {
 
     pub(super) fn remember(&mut self, id: HoldId, how: End) {
         remember(&mut self.ended, Ended { id, how }, REMEMBERED);
+    }
+
+    /// Drops the oldest ended hold if no other one finds room: the release of a fresh grant need not, then.
+    pub(super) fn make_room(&mut self) {
+        if self.ended.len() == REMEMBERED {
+            self.ended.remove(0);
+        }
     }
 
     /// The text that the scripts read and write: see lock_record.lua.

@@ -78,10 +78,16 @@ pub(super) fn ended(done: &[Done]) -> Vec<(u128, End)> {
                 if latest != token {
                     ended
                         .extend(holds(before, latest).into_iter().map(|hold| (hold, End::Expired)));
+                    // There is room for its own end.
+                    ended = latest_of(ended, REMEMBERED - 1);
                 }
             }
             Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => {}
         }
     }
-    ended.split_off(ended.len().saturating_sub(REMEMBERED))
+    latest_of(ended, REMEMBERED)
+}
+
+fn latest_of<T>(mut list: Vec<T>, most: usize) -> Vec<T> {
+    list.split_off(list.len().saturating_sub(most))
 }

@@ -250,10 +250,15 @@ impl Record {
         self.may_be_gone = false;
     }
 
-    fn end(&mut self, id: u128, how: How, until_us: u64, is_sure: bool) {
+    /// Forgets the oldest end where there is no room for another one, as each fresh grant does.
+    fn make_room(&mut self) {
         if self.ended.len() == REMEMBERED {
             self.ended.remove(0);
         }
+    }
+
+    fn end(&mut self, id: u128, how: How, until_us: u64, is_sure: bool) {
+        self.make_room();
         self.ended.push(Ended { id, how, until_us, is_sure });
     }
 }

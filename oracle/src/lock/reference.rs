@@ -6,6 +6,9 @@ use lockage_core::lock::MAX_HOLDS;
 use super::history::{Done, End, ended, grant, holds};
 use super::{Action, Grant, Op, Outcome, Sight, Subject};
 
+/// The end of the exact range, in microseconds.
+const LATEST_US: u64 = (1 << 53) - 1;
+
 /// The most places in line (L9).
 const PLACES: usize = 100;
 
@@ -17,6 +20,8 @@ pub struct Reference {
     turns: Vec<(u64, Turn)>,
     /// Until when a waiter is known. It only decides whether there is something to write.
     wake_us: u64,
+    /// Until when the record is kept.
+    keep_us: u64,
 }
 
 /// The effect of a write on the line; it also drops the places that have ended.
@@ -31,15 +36,16 @@ impl Reference {
     /// Returns when nothing here matters any more: no hold must be remembered, no lease runs, and no token is ahead of
     /// the clock.
     pub fn keep_us(&self) -> u64 {
-        let kept = self.done.iter().map(|done| {
-            let remembered = done.at_us.max(done.grant.deadline_us) + done.op.remember_us;
-            remembered.max(done.grant.token + 1)
-        });
-        let places = self.turns.iter().map(|&(_, turn)| match turn {
-            Turn::Asked { until_us, .. } => until_us,
-            Turn::Left(_) | Turn::NoOnes => 0,
-        });
-        kept.chain(places).max().unwrap_or(0)
+        self.keep_us
+    }
+
+    /// Keeps the record for `remember_us` after the lease; where that is longer than before, for half as long again.
+    fn keep_for(&mut self, remember_us: u64, deadline_us: u64, now_us: u64) {
+        let needed_us = deadline_us + remember_us;
+        if self.keep_us < needed_us {
+            self.keep_us = (needed_us + (needed_us - now_us) / 2).min(LATEST_US);
+        }
+        self.keep_us = self.keep_us.max(self.token() + 1);
     }
 
     /// Returns when each recorded place in the queue ends, ended ones included.
@@ -80,7 +86,9 @@ impl Reference {
         };
         let lines_up = in_line && waits_us > 0 && is_due;
         if lines_up {
-            self.turns.push((now_us, Turn::Asked { owner, until_us: now_us + 3 * waits_us / 2 }));
+            let until_us = now_us + 3 * waits_us / 2;
+            self.turns.push((now_us, Turn::Asked { owner, until_us }));
+            self.keep_us = self.keep_us.max(until_us);
         }
         if waits_us > 0 && self.wake_us < now_us + waits_us.div_ceil(2) {
             self.wake_us = now_us + waits_us;
@@ -228,6 +236,9 @@ impl Subject for Reference {
         seen.done.push(Done { op: *op, at_us: now_us, grant: free });
         let left = grant(&seen.done, token).map_or(free, |(_, grant)| grant);
         seen.done.last_mut().expect("it was just put there").grant = left;
+        // The deadline stays after the last release.
+        let deadline_us = if left.holds > 0 { left.deadline_us } else { before.0 };
+        seen.keep_for(op.remember_us, deadline_us, now_us);
         // A renewal that extends nothing is not written.
         let is_renewal = matches!(op.action, Action::Renew { .. });
         if !is_renewal || (seen.deadline_us(), seen.keep_us()) != before {

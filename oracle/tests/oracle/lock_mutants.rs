@@ -37,37 +37,27 @@ fn plain_scripts_that_are_broken_are_killed() {
         FastLockAcquire as Acquire, FastLockRelease as Release, FastLockRenew as Renew,
     };
     killed(Law::L1, Acquire, "elseif owner == who and holds < 64 then", "elseif holds < 256 then");
-    killed(
-        Law::L2,
-        Release,
-        "changed, holds = true, holds - 1",
-        "changed, holds, ends = true, 0, 0",
-    );
+    killed(Law::L2, Release, "4, token, holds - 1)", "4, token, 0)");
     killed(Law::L3, Release, "not live or owner ~= who or", "not live or");
-    killed(Law::L3, Renew, "if live and owner == who and", "if live and");
-    killed(Law::L4, Renew, "if live and owner == who", "if holds > 0 and owner == who");
+    killed(Law::L3, Renew, "if not live or owner ~= who or", "if not live or");
+    killed(Law::L4, Renew, "if not live or owner", "if holds == 0 or owner");
     let longer = "if deadline < now + lease then deadline = now + lease end";
     killed(Law::L4, Acquire, longer, "deadline = now + lease");
     // Records are refused in which a token is behind the time of its grant.
-    let at_least_now = "if token < now then token = now end\n  changed, deadline, ahead, holds, \
-        owner = true, now + lease, token - now,";
-    let restarts = "changed, deadline, ahead, holds, owner = true, now + lease, 0,";
+    let at_least_now = "if token < now then token = now end\n  deadline, ahead, holds, owner = \
+        now + lease, token - now,";
+    let restarts = "deadline, ahead, holds, owner = now + lease, 0,";
     killed(Law::L5, Acquire, at_least_now, restarts);
     killed(Law::L5, Acquire, "token = token + 1\n", "");
-    killed(Law::L10, Acquire, "if again then", "if false then");
+    killed(Law::L10, Acquire, "if at then", "if false then");
     killed(Law::L8, Acquire, "if now > not_after then", "if now >= not_after then");
     let ended = "if holds > 0 and not live then return redis.error_reply(NEEDS_SLOW_PATH) end";
-    let forgets =
-        "if holds > 0 and not live then old, holds = string.sub(old, 1, 62 + 26 * ends), 0 end";
+    let forgets = "if holds > 0 and not live then old, entries, holds = string.sub(old, 1, 61) .. \
+        string.sub(old, 62 + 26 * holds), entries - holds, 0 end";
     killed(Law::L10, Acquire, ended, forgets);
     killed(Law::L10, Acquire, "if now > not_after then", "if now > not_after + 1 then");
-    let four = "ends < 4 and first - 1 or 140), ''\n  if ends < 4";
-    killed(
-        Law::L10,
-        Release,
-        four,
-        "ends < 3 and first - 1 or 114), ''\n  ends = math.min(ends, 2) if ends < 4",
-    );
+    let three = "if entries > 3 then entries = 3 end";
+    killed(Law::L10, Acquire, three, "if entries > 2 then entries = 2 end");
 }
 
 #[test]
@@ -110,8 +100,8 @@ fn bug_29_a_token_that_restarts_at_1_when_the_key_is_gone_is_killed_by_l5() {
 #[test]
 fn bug_29_a_release_that_deletes_the_key_is_killed_by_l5() {
     let deleted =
-        "if left == 0 then redis.call('DEL', key) return {0, now, RELEASED, token, 0} end";
-    killed(Law::L5, ScriptId::LockRelease, "if left == 0 then free() end", deleted);
+        "if held == '' then redis.call('DEL', key) return {0, now, RELEASED, token, 0} end";
+    killed(Law::L5, ScriptId::LockRelease, "  commit(tonumber(ARGV[3]))", deleted);
 }
 
 #[test]

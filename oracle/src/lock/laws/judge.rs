@@ -162,6 +162,7 @@ impl Judge<'_> {
             for id in &ids {
                 record.end(*id, How::Expired, now_us + remember_us, is_sure);
             }
+            record.make_room();
             let Grant { token, deadline_us, .. } = told;
             record.latest =
                 Some(Latest { owner, since_us: now_us, token, deadline_us, ids: Vec::new() });

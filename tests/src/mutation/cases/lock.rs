@@ -9,7 +9,16 @@ use super::locks::DIGITS;
 use super::{Cases, id};
 
 pub(super) fn all() -> Vec<Cases> {
-    vec![of_holders(), of_those_who_wait(), of_labels(), of_packed(), of_ends(), of_numbers()]
+    vec![
+        of_holders(),
+        of_those_who_wait(),
+        of_labels(),
+        of_packed(),
+        of_entries(),
+        of_ends(),
+        of_numbers(),
+        of_late(),
+    ]
 }
 
 /// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead` and the label.
@@ -144,9 +153,11 @@ fn of_labels() -> Cases {
 /// Of packed records that are none, or hardly: the numbers, how many ended and are held, those, and a label.
 fn of_packed() -> Cases {
     let packed = |numbers: &str, ends: usize, holds: usize, label: &str| {
-        let mut words = format!("K1#{numbers} &{ends} &&{holds} {}", id(usize::from(holds > 0)));
+        let mut words = format!("K1#{numbers} {} &{} &{holds}", id(1), ends + holds);
+        let token = numbers.split(' ').nth(1).unwrap_or_default();
+        let held = (10..10 + holds).map(|hold| format!(" h {} {token} &0", id(hold)));
+        words += &held.collect::<String>();
         words += &(30..30 + ends).map(|end| format!(" r {} 880 &0", id(end))).collect::<String>();
-        words += &(10..10 + holds).map(|hold| format!(" {}", id(hold))).collect::<String>();
         words + label
     };
     let right = ["3000", "900", "6000", "0", "0"];
@@ -162,7 +173,9 @@ fn of_packed() -> Cases {
     let (long, longer) = (format!(" {}", "l".repeat(64)), format!(" {}", "l".repeat(65)));
     for (ends, holds, label) in [
         (4, 1, ""),
+        (4, 0, ""),
         (5, 1, ""),
+        (3, 2, ""),
         (0, 64, ""),
         (0, 65, ""),
         (1, 1, " l"),
@@ -177,11 +190,27 @@ fn of_packed() -> Cases {
     records.push(packed("3000 9000 9000 0 0", 1, 1, ""));
     records.push(packed("3000 9000 8999 0 0", 3, 2, ""));
     records.push(packed(&right, 2, 2, " abcdefghijklmnop"));
-    records.push(format!("K1#{right} &1 &&0 {}", id(0)));
-    records.push(format!("K1#{right} &0 &&1 {}", id(1)));
-    records.push(format!("K1#{right} &0 &&0"));
-    records.push(format!("K1#{right} &0 &&0 {}", &id(0)[..15]));
+    // Without its last byte.
+    records.push(format!("K1#{right} {} &1 &1 h {} 900", id(1), id(10)));
+    let counts = ["&1 &0", "&0 &1", "&0 &0", "&0", ""];
+    records.extend(counts.map(|counts| format!("K1#{right} {} {counts}", id(1))));
     Cases { records, calls: of_any_record() }
+}
+
+/// Of packed records with an entry that nobody writes, which the slow path alone looks at.
+fn of_entries() -> Cases {
+    let one = |letter: &str, held: usize, token: usize, left: usize| {
+        let entry = format!("{letter} {} {token} &{left}", id(10));
+        format!("K1#3000 900 6000 0 0 {} &1 &{held} {entry}", id(1))
+    };
+    let entries =
+        [("h", 1, 900, 0), ("h", 1, 901, 0), ("h", 1, 900, 1), ("r", 1, 900, 0), ("h", 0, 900, 0)];
+    let records = entries.map(|(letter, held, token, left)| one(letter, held, token, left));
+    let is_slow = |(script, _): &(ScriptId, String)| {
+        ![FastLockAcquire, FastLockRelease, FastLockRenew].contains(script)
+    };
+    let calls = of_any_record().into_iter().filter(is_slow).collect();
+    Cases { records: records.into(), calls }
 }
 
 /// Of texts of which some cannot be packed.
@@ -240,6 +269,24 @@ fn of_numbers() -> Cases {
         records.push(head(1, &format!("3000 900 6000 0 {ahead}")) + &holds(1) + &places(3, 1));
     }
     Cases { records, calls: of_any_record() }
+}
+
+/// At the latest time, with leases up to the longest: what is kept ends in the exact range.
+fn of_late() -> Cases {
+    let (now, longest) = ((1_u64 << 53) - (1 << 51) - 1, 1_u64 << 50);
+    let mut calls = Vec::new();
+    // The third is kept until one microsecond behind that range, but for its end.
+    for (lease, remember) in [(longest, longest), (1, 1), (longest, 375_299_968_947_542)] {
+        for script in [LockAcquire, FastLockAcquire] {
+            let words = format!("{now} {remember} {} {} {lease} {now} 0 - -", id(1), id(10));
+            calls.push((script, words));
+        }
+        for script in [LockRenew, FastLockRenew] {
+            calls.push((script, format!("{now} {remember} {} - {lease}", id(1))));
+        }
+    }
+    let held = head(1, &format!("{} 900 {} 0 0", now + 1, now + 1)) + &holds(1);
+    Cases { records: vec![String::new(), held], calls }
 }
 
 /// Each that reads or writes, by the owner 1, who holds 10, and by another.
