@@ -1,6 +1,6 @@
 //! The environment of scripts in Redis, in any Lua 5.1: commands on a keyspace, random numbers, and the time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_core::Timestamp;
 
@@ -63,6 +63,16 @@ impl Host {
     /// replacement characters. There are no listeners here.
     pub fn take_published(&mut self) -> Option<String> {
         self.keyspace.take_published()
+    }
+
+    /// Notes which keys commands name.
+    pub fn note_keys(&mut self) {
+        self.keyspace.note_keys();
+    }
+
+    /// Returns the keys that commands have named since this was last asked, where they are noted.
+    pub fn take_keys(&mut self) -> BTreeSet<Vec<u8>> {
+        self.keyspace.take_keys()
     }
 
     /// Returns how many keys are alive.

@@ -1,7 +1,7 @@
 //! The simulated keyspace: typed values under byte keys, an expiry for each, and the clock that
 //! decides which of them live.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::commands;
 use super::error::CommandError;
@@ -82,6 +82,8 @@ pub(crate) struct Keyspace {
     now_us: u64,
     sweep_at_len: usize,
     published: Option<String>,
+    /// The keys that commands have named, where they are noted.
+    named: Option<BTreeSet<Vec<u8>>>,
     /// How often scripts have run each command, by its place in the table.
     commands_run: Vec<u64>,
     times_told: u64,
@@ -94,6 +96,7 @@ impl Default for Keyspace {
             now_us: 0,
             sweep_at_len: SWEEP_FLOOR,
             published: None,
+            named: None,
             commands_run: Vec::new(),
             times_told: 0,
         }
@@ -130,6 +133,16 @@ impl Keyspace {
             *run.entry("time").or_default() += self.times_told;
         }
         run
+    }
+
+    /// Notes which keys commands name.
+    pub(crate) fn note_keys(&mut self) {
+        self.named = Some(BTreeSet::new());
+    }
+
+    /// Returns the keys that commands have named since this was last asked.
+    pub(crate) fn take_keys(&mut self) -> BTreeSet<Vec<u8>> {
+        self.named.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Returns the clock in whole milliseconds, by which keys expire.
@@ -184,6 +197,7 @@ impl Keyspace {
     }
 
     pub(crate) fn insert(&mut self, key: &[u8], value: Value, expires_at_ms: Option<i64>) {
+        self.note(key);
         if let Some(entry) = self.entries.get_mut(key) {
             *entry = Entry { value, expires_at_ms };
             return;
@@ -231,7 +245,16 @@ impl Keyspace {
         expires_at_ms.is_none_or(|last_ms| self.now_ms() <= last_ms)
     }
 
+    fn note(&mut self, key: &[u8]) {
+        if let Some(named) = &mut self.named
+            && !named.contains(key)
+        {
+            named.insert(key.to_vec());
+        }
+    }
+
     fn touch(&mut self, key: &[u8]) -> Option<&mut Entry> {
+        self.note(key);
         let expires_at_ms = self.entries.get(key)?.expires_at_ms;
         if !self.lives(expires_at_ms) {
             self.entries.remove(key);
@@ -334,6 +357,18 @@ mod tests {
         assert!(!keyspace.exists(b"k"));
         keyspace.set_now_us(START_US);
         assert!(!keyspace.exists(b"k"));
+    }
+
+    #[test]
+    fn keys_are_noted_once_that_is_asked_for() {
+        let mut keyspace = Keyspace::default();
+        keyspace.exists(b"before");
+        keyspace.note_keys();
+        keyspace.exists(b"read");
+        keyspace.insert(b"written", Value::Text(Vec::new()), None);
+        let named = [b"read".to_vec(), b"written".to_vec()];
+        assert_eq!(keyspace.take_keys(), named.into());
+        assert_eq!(keyspace.take_keys(), BTreeSet::new());
     }
 
     #[test]

@@ -89,6 +89,18 @@ impl SimStore {
         std::mem::take(&mut self.lines_run)
     }
 
+    /// Notes which keys commands name: for tests that ask whether a script keeps to its own.
+    #[must_use]
+    pub fn with_keys_noted(self) -> SimStore {
+        self.interpreter.host().borrow_mut().note_keys();
+        self
+    }
+
+    /// The keys that commands have named since this was last asked, where they are noted.
+    pub fn take_keys(&mut self) -> BTreeSet<Vec<u8>> {
+        self.interpreter.host().borrow_mut().take_keys()
+    }
+
     /// Sets the server's clock, forwards or backwards.
     pub fn set_now(&mut self, now: Timestamp) {
         self.interpreter.host().borrow_mut().set_now(now);

@@ -73,7 +73,11 @@ impl Stage {
             Some(Engine::Lua) => 1,
             Some(Engine::Model) => 0,
         };
-        Ok(Stage { scripts: SimStore::new()?, one_in, planted: Planted::default() })
+        Ok(Stage {
+            scripts: SimStore::new()?.with_keys_noted(),
+            one_in,
+            planted: Planted::default(),
+        })
     }
 
     /// Returns it with another source for a script.

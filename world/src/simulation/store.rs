@@ -156,16 +156,14 @@ impl<'s> Keys<'s> {
             let beside = command.beside();
             let name = beside.map(|id| key_beside(key, id));
             let holds_same = holds_same(scripts, slots, (key, None), now)
-                && name.is_none_or(|name| holds_same(scripts, slots, (&name, beside), now));
+                && name.as_ref().is_none_or(|name| holds_same(scripts, slots, (name, beside), now));
             let published = scripts.take_published();
-            let others = self.slots.iter().filter(|(other, _)| *other != key);
-            let mut others = others.map(|(other, slots)| (other, slots.held_at(None, now)));
-            let changed = others.find(|(other, held)| {
-                scripts.stored(other) != held.as_ref().map(|(stored, _)| stored.clone())
-            });
-            if let Some((other, _)) = changed {
-                let what = format!("{command:?} on {key} changes {other}");
-                return fault(Kind::Script, what);
+            let own = |used: &[u8]| {
+                used == key.as_bytes() || name.as_ref().is_some_and(|name| used == name.as_bytes())
+            };
+            if let Some(other) = scripts.take_keys().into_iter().find(|used| !own(used)) {
+                let other = String::from_utf8_lossy(&other).into_owned();
+                return fault(Kind::Script, format!("{command:?} on {key} uses {other}"));
             }
             if !is_same || !holds_same || published != message {
                 let error = scripted.err().map(|error| error.to_string());

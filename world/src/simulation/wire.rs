@@ -1,7 +1,7 @@
 //! The network of a world, and its servers.
 
 use lockage::StoreError;
-use lockage_core::{AnyCommand, Verdict};
+use lockage_core::{AnyCommand, Command, ScriptId, Verdict};
 
 use super::host::Answer;
 use super::jobs::IDS;
@@ -179,6 +179,10 @@ impl World<'_> {
 
 /// Whether it releases or renews something.
 fn lock_action(command: &AnyCommand) -> (bool, bool) {
-    let script = format!("{command:?}");
-    (script.contains("Release"), script.contains("Renew"))
+    use ScriptId::*;
+    let script = command.encode().script();
+    let is_release =
+        matches!(script, FastLockRelease | LockRelease | SemaphoreRelease | RwLockRelease);
+    let is_renewal = matches!(script, FastLockRenew | LockRenew | SemaphoreRenew | RwLockRenew);
+    (is_release, is_renewal)
 }
