@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockage_core::Verdict;
+use lockage_core::{Reservation, Settlement, Verdict};
 use lockage_oracle::envelope::bound_of_all;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +34,8 @@ impl From<Seen> for Told {
                 Told::Decided { id, cost, since_us, is_admitted }
             }
             Seen::Lost { job, what, .. } => Told::Seen(Seen::Left { job, what }),
+            // What comes after it says as much as can be written down.
+            Seen::Settled { .. } => Told::Seen(Seen::Changed),
             seen => Told::Seen(seen),
         }
     }
@@ -45,6 +47,14 @@ struct Unasked;
 impl Oracle for Unasked {
     fn would_deny(&self, _id: usize, _cost: u64) -> bool {
         true
+    }
+
+    fn settle(&self, _id: usize, _reservation: &Reservation, _actual: u64) -> Settlement {
+        Settlement::Unknown
+    }
+
+    fn reservations(&self, _id: usize) -> usize {
+        0
     }
 
     fn granted_until_us(&self, _what: What, _token: u64) -> Option<u64> {

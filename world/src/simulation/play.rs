@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use lockage_core::{AnyCommand, Verdict};
+use lockage_core::{AnyCommand, Reservation, Settlement, Verdict};
 use lockage_sim::store::SimStore;
 
 use super::draw::Draw;
@@ -153,6 +153,14 @@ impl Oracle for Now<'_> {
     fn would_deny(&self, id: usize, cost: u64) -> bool {
         let decision = self.keys.peek(&limiter_key(id), cost, self.now_us);
         decision.verdict != Verdict::Allowed
+    }
+
+    fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement {
+        self.keys.settle(&limiter_key(id), reservation, actual, self.now_us)
+    }
+
+    fn reservations(&self, id: usize) -> usize {
+        self.keys.reservations(&limiter_key(id), self.now_us)
     }
 
     fn granted_until_us(&self, what: What, token: u64) -> Option<u64> {

@@ -48,6 +48,11 @@ impl Slots {
         slot.filter(|slot| slot.is_held(now)).and_then(Slot::held)
     }
 
+    /// Returns how many are held beside it.
+    pub(super) fn count_beside(&self, now: Timestamp) -> usize {
+        self.beside.values().filter(|slot| slot.is_held(now)).count()
+    }
+
     /// Makes the key, or the one of this id beside it, be dropped after this millisecond.
     pub(super) fn expire_at(&mut self, beside: Option<RequestId>, expire_ms: u64) {
         let slot = match beside {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use lockage::StoreError;
 use lockage_core::{
     AcquireEach, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Publish,
-    RequestId, Reserved, StoredLimit, StoredLimitOutcome, Timestamp, Turn, WithStoredLimit,
-    key_beside, lock, rw_lock, semaphore,
+    RequestId, Reservation, Reserved, Settle, Settlement, StoredLimit, StoredLimitOutcome,
+    Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
 };
 use lockage_sim::store::SimStore;
 
@@ -205,6 +205,24 @@ impl<'s> Keys<'s> {
             }
             _ => Slots::default().run(&peek, now).expect(invariant),
         }
+    }
+
+    /// Returns what whoever settles a reservation would be told.
+    pub(super) fn settle(
+        &self,
+        key: &str,
+        reservation: &Reservation,
+        actual: u64,
+        true_us: u64,
+    ) -> Settlement {
+        self.look(key, &Settle::new(self.limit, reservation, actual), self.time(true_us))
+    }
+
+    /// Returns how many reservations are kept beside a key, and those of its clients.
+    pub(super) fn reservations(&self, key: &str, true_us: u64) -> usize {
+        let now = self.time(true_us);
+        let own = self.slots.iter().filter(|(own, _)| own.starts_with(key));
+        own.map(|(_, slots)| slots.count_beside(now)).sum()
     }
 
     /// Returns until when the grant of a token lasts, if it is there.

@@ -160,11 +160,15 @@ impl<P: Place> Life<P> {
         let at = [hold / 4, hold / 2, hold][self.place.draw(2) as usize];
         self.runtime.sleep(at).await;
         self.place.saw(Seen::Changes);
-        let changed = match actual {
+        let settlement = match actual {
             0 => self.limiter.cancel(IDS[id], &reservation).await,
             actual => self.limiter.commit(IDS[id], &reservation, actual).await,
         };
-        self.changed("settle", changed);
+        if let Ok(settlement) = &settlement {
+            let settlement = settlement.clone();
+            self.place.saw(Seen::Settled { id, reservation, actual, settlement });
+        }
+        self.changed("settle", settlement);
     }
 
     async fn store_limit(&self, name: &str, which: u64) {

@@ -7,9 +7,10 @@ use lockage::limiter::Origin;
 use lockage::locks::{RunOutcome, TryLock};
 use lockage::runtime::Runtime;
 
-use super::Life;
+use super::{IDS, Life, micros};
 use crate::simulation::judge::Seen;
 use crate::simulation::place::Place;
+use crate::simulation::plan::Verb;
 
 impl<P: Place> Life<P> {
     /// Calls what no other job does, on keys of its own.
@@ -88,6 +89,14 @@ impl<P: Place> Life<P> {
             self.place.saw(Seen::Leaked { what: "a line of callers".to_owned() });
         }
         self.ask_the_store().await;
+        // What is charged under another limit ends as that one says.
+        if !self.plan.asks(|verb| matches!(verb, Verb::Under | Verb::Store)) {
+            for name in IDS {
+                self.is_unused(name).await;
+            }
+        }
+        self.runtime.sleep(micros(self.plan.longest_reservation_us())).await;
+        self.place.saw(Seen::Quiet);
         self.place.saw(Seen::Ended { job });
     }
 
@@ -99,6 +108,24 @@ impl<P: Place> Life<P> {
             Err(Error::NotReplicated { .. }) => {}
             Err(error) => self.probe_failed(&error),
         }
+    }
+
+    /// What is charged to an id, settled or not, ends by itself when that is said.
+    async fn is_unused(&self, name: &str) {
+        let mut reset_after = Duration::ZERO;
+        for _ in 0..2 {
+            // By a clock that may be fast.
+            self.runtime.sleep(reset_after + reset_after / 1000).await;
+            reset_after = match self.limiter.peek(name, 0).await {
+                Ok(decision) => decision.reset_after,
+                Err(error) => return self.probe_failed(&error),
+            };
+            // A day is too long.
+            if reset_after.is_zero() || reset_after > Duration::from_secs(60) {
+                return;
+            }
+        }
+        self.place.saw(Seen::Leaked { what: format!("something of the limit of `{name}`") });
     }
 
     fn probe_failed(&self, error: &Error) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockage_core::{Decision, Limit, Origin, Verdict};
+use lockage_core::{Decision, Limit, Origin, Settlement, Verdict};
 use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
@@ -25,6 +25,8 @@ pub(in crate::simulation) struct Accounts {
     /// Whether no copy of a request that was denied may be admitted later: none has an id.
     is_denial_final: bool,
     is_queue: bool,
+    /// Whether nothing comes under another limit.
+    is_one_limit: bool,
     is_stored: bool,
     is_shadow: bool,
     is_shaken: bool,
@@ -81,6 +83,7 @@ impl Accounts {
             only_charges: !loosens && plan.options.stored.is_none(),
             is_denial_final: !plan.options.idempotency && !plan.asks(has_id),
             is_queue: plan.limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_))),
+            is_one_limit: plan.options.stored.is_none() && !plan.asks(|verb| verb == Verb::Under),
             is_stored: plan.options.stored.is_some(),
             is_shadow: plan.options.shadow,
             is_shaken: false,
@@ -99,6 +102,24 @@ impl Accounts {
 
     pub(super) fn changes(&mut self, more: i32) {
         self.changing += more;
+    }
+
+    /// Whether a reservation was settled with this cost, or ended, as its caller was told.
+    pub(super) fn is_settled(
+        &self,
+        actual: u64,
+        told: &Settlement,
+        store: impl Fn(u64) -> Settlement,
+    ) -> bool {
+        if self.is_shaken || !self.is_one_limit {
+            return true;
+        }
+        let is_open = || matches!(store(actual + 1), Settlement::Settled { .. });
+        match told {
+            Settlement::Settled { .. } => store(actual) != Settlement::AlreadySettled && !is_open(),
+            Settlement::Expired => !is_open(),
+            _ => false,
+        }
     }
 
     pub(super) fn overdue(&self, id: usize, by_us: u64) -> Result<(), Fault> {

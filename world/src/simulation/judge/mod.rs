@@ -7,9 +7,10 @@ mod values;
 use std::fmt;
 
 use lockage::locks::Loss;
-use lockage_core::Decision;
+use lockage_core::{Decision, Reservation, Settlement};
 use serde::{Deserialize, Serialize};
 
+use super::jobs::IDS;
 use super::plan::{Plan, What};
 use accounts::Accounts;
 use holders::Holders;
@@ -37,6 +38,16 @@ pub enum Seen {
     Changes,
     /// That was done, and answered.
     Changed,
+    /// It was told this of a reservation that it settles with that cost.
+    #[serde(skip)]
+    Settled {
+        id: usize,
+        reservation: Reservation,
+        actual: u64,
+        settlement: Settlement,
+    },
+    /// Nothing was asked of a limiter for as long as a reservation is kept.
+    Quiet,
     /// It has waited for so much longer than it said that it would.
     Overdue {
         id: usize,
@@ -196,6 +207,8 @@ kinds! {
     Leak: "L8", "what nobody holds is free";
     /// A job does not end.
     Starved: "L8", "every job ends once all is well";
+    /// A reservation is not settled, or not as its caller was told.
+    Unsettled: "D15", "a reservation is settled as its caller was told";
     /// Something goes on for ever.
     Endless: "L8", "every world comes to rest";
     /// An error that nothing explains.
@@ -210,6 +223,12 @@ kinds! {
 pub(super) trait Oracle {
     /// Whether it would deny a request.
     fn would_deny(&self, id: usize, cost: u64) -> bool;
+
+    /// What it would answer to whoever settles a reservation with this cost.
+    fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
+
+    /// How many reservations of an id are kept.
+    fn reservations(&self, id: usize) -> usize;
 
     /// Until when the grant of this token lasts, if there is one.
     fn granted_until_us(&self, what: What, token: u64) -> Option<u64>;
@@ -260,6 +279,19 @@ impl Judge {
             Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
             Seen::Changes => self.accounts.changes(1),
             Seen::Changed => self.accounts.changes(-1),
+            Seen::Settled { id, reservation, actual, settlement } => {
+                let store = |actual| store.settle(id, &reservation, actual);
+                if !self.accounts.is_settled(actual, &settlement, store) {
+                    let what = format!("{reservation:?} with {actual}: {settlement:?}");
+                    return fault(Kind::Unsettled, what);
+                }
+            }
+            Seen::Quiet => {
+                let kept = |id: &usize| shaken_us.is_none() && store.reservations(*id) > 0;
+                if let Some(id) = (0..IDS.len()).find(kept) {
+                    return fault(Kind::Leak, format!("reservations of `{}` are kept", IDS[id]));
+                }
+            }
             Seen::Waits { job, what } => self.holders.waits(job, what, now_us),
             Seen::WaitsNoLonger { job } => self.holders.waits_no_longer(job),
             Seen::Holds { job, what, token, until_us } => {

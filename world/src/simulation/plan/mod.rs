@@ -350,6 +350,15 @@ impl Plan {
         self.jobs.iter().any(|job| matches!(job.work, Work::Ask { verb, .. } if is(verb)))
     }
 
+    /// Returns for how long a reservation is kept at most: for twice as long as it can be settled.
+    pub(super) fn longest_reservation_us(&self) -> u64 {
+        let holds = self.jobs.iter().map(|job| match job.work {
+            Work::Ask { verb: Verb::Reserve { hold_us, .. }, .. } => 2 * hold_us,
+            _ => 0,
+        });
+        holds.max().unwrap_or_default()
+    }
+
     /// Whether nothing goes wrong but that jobs are cancelled, and calls are answered at once.
     pub(super) fn is_calm(&self) -> bool {
         self.is_calm_but_for(|_| false)
