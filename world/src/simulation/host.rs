@@ -1,10 +1,12 @@
 //! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
 
+mod waits;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use lockage::notifications::{
@@ -20,6 +22,7 @@ use super::draw::Draw;
 use super::judge::Seen;
 use super::place::Place;
 use super::store::BEGINNING_US;
+use waits::{Sleep, Waiting, send};
 
 /// What the clocks of all nodes show when the world begins: no clock is at zero.
 const FIRST_US: u64 = 1 << 40;
@@ -54,12 +57,18 @@ pub(super) struct Ports {
     out: Vec<Out>,
     spawned: Vec<Task>,
     numbers: u64,
+    /// Since when the locks of the process know the time of the store.
+    clock_known_us: Option<u64>,
 }
 
 #[derive(Default)]
 struct Call {
     /// It is a subscription.
     subscribes: bool,
+    /// The id of its limiter.
+    of_limiter: Option<usize>,
+    /// Its answer tells the process's locks the time of the store.
+    tells_clock: bool,
     answer: Option<Answer>,
     waker: Option<Waker>,
 }
@@ -90,6 +99,7 @@ impl Host {
             out: Vec::new(),
             spawned: Vec::new(),
             numbers: 0,
+            clock_known_us: None,
         };
         let ports = Arc::new(Mutex::new(ports));
         let sink = Arc::new(Mutex::new(None));
@@ -137,6 +147,16 @@ impl Host {
         std::mem::take(&mut self.ports().spawned)
     }
 
+    /// Since when the locks of the process know the time of the store.
+    pub(super) fn knows_clock_since_us(&self) -> Option<u64> {
+        self.ports().clock_known_us
+    }
+
+    /// Whether a call of these limiters is waited for.
+    pub(super) fn calls_any(&self, is: impl Fn(usize) -> bool) -> bool {
+        self.ports().calls.values().any(|call| call.of_limiter.is_some_and(&is))
+    }
+
     /// Whether somebody waits for the answer of a call.
     pub(super) fn is_waited_for(&self, call: u64) -> bool {
         self.ports().calls.contains_key(&call)
@@ -149,30 +169,34 @@ impl Host {
         if call.answer.is_some() {
             return;
         }
+        let tells_clock = call.tells_clock && answer.is_ok();
         call.answer = Some(answer);
         let waker = call.waker.take();
+        if tells_clock {
+            let now_us = ports.now_us;
+            ports.clock_known_us.get_or_insert(now_us);
+        }
         drop(ports);
         waker.into_iter().for_each(Waker::wake);
     }
 
     /// Breaks the connections: whatever was asked for may have been done. One for messages that is only being made is
-    /// not there to break.
-    pub(super) fn break_connections(&self, is_connecting: bool) {
+    /// not there to break. Returns whether subscriptions were under way, whose listeners poll then.
+    pub(super) fn break_connections(&self, is_connecting: bool) -> bool {
         let is_broken = |call: &Call| !(is_connecting && call.subscribes);
         let ports = self.ports();
         let calls = ports.calls.iter().filter(|(_, call)| is_broken(call));
         let calls: Vec<u64> = calls.map(|(number, _)| *number).collect();
+        let subscribes = calls.iter().any(|call| ports.calls[call].subscribes);
         drop(ports);
         for call in calls {
             self.answer(call, Err(StoreError::Unknown("the connection broke".into())));
         }
-        if is_connecting {
-            return;
-        }
-        let sink = lock(&self.sink).take();
+        let sink = lock(&self.sink).take_if(|_| !is_connecting);
         if let Some(sink) = sink {
             sink.end();
         }
+        subscribes
     }
 
     /// Hands over what was published.
@@ -220,73 +244,6 @@ fn clock(true_us: u64, ppm: i64) -> Duration {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A sleep until a true time.
-struct Sleep {
-    ports: Arc<Mutex<Ports>>,
-    at_us: u64,
-    number: u64,
-}
-
-impl Future for Sleep {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let mut ports = lock(&self.ports);
-        if ports.now_us >= self.at_us {
-            return Poll::Ready(());
-        }
-        ports.timers.insert((self.at_us, self.number), context.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for Sleep {
-    fn drop(&mut self) {
-        let waker = lock(&self.ports).timers.remove(&(self.at_us, self.number));
-        drop(waker);
-    }
-}
-
-/// A call that waits for its answer. Dropped, nobody does, and it may still be carried out.
-struct Waiting {
-    ports: Arc<Mutex<Ports>>,
-    call: u64,
-}
-
-impl Future for Waiting {
-    type Output = Answer;
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
-        let mut ports = lock(&self.ports);
-        let Some(call) = ports.calls.get_mut(&self.call) else { return Poll::Pending };
-        if let Some(answer) = call.answer.take() {
-            return Poll::Ready(answer);
-        }
-        call.waker = Some(context.waker().clone());
-        Poll::Pending
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let call = lock(&self.ports).calls.remove(&self.call);
-        drop(call);
-    }
-}
-
-/// Sends something, of which the call is to be answered.
-fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
-    let mut locked = lock(ports);
-    let call = locked.number();
-    let out = out(call);
-    let subscribes = matches!(out, Out::Subscribe { .. });
-    locked.calls.insert(call, Call { subscribes, ..Call::default() });
-    if !locked.is_dead {
-        locked.out.push(out);
-    }
-    Waiting { ports: Arc::clone(ports), call }
 }
 
 impl Place for Host {

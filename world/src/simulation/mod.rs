@@ -20,6 +20,7 @@ mod outside;
 mod place;
 mod plan;
 mod play;
+mod prompt;
 mod rare;
 mod same;
 mod slots;

@@ -108,6 +108,11 @@ impl Node {
         !self.tasks.is_empty()
     }
 
+    /// Whether it runs one of these jobs.
+    pub(super) fn runs(&self, is: impl Fn(usize) -> bool) -> bool {
+        self.tasks.values().filter_map(|running| running.job).any(is)
+    }
+
     /// Drops the task of a job, wherever it is.
     pub(super) fn cancel(&mut self, job: usize) -> bool {
         let task = self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task));

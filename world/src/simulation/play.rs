@@ -104,7 +104,7 @@ pub(super) struct World<'p> {
     /// Until when each server cannot be reached.
     pub(super) away_until_us: [u64; SERVERS],
     pub(super) open: BTreeSet<usize>,
-    is_probed: bool,
+    pub(super) is_probed: bool,
     /// Until then every job has ended.
     patience_us: u64,
     pub(super) judge: Judge,
@@ -272,7 +272,7 @@ impl<'p> World<'p> {
             return match event {
                 Event::Request { from, sent_us, server, key, command } => {
                     self.watch(from, sent_us, &key, &command);
-                    self.request(from, server, key, &command)
+                    self.request((from, sent_us), server, key, &command)
                 }
                 Event::Subscribe { from, channel } => {
                     self.subscribe(from, channel);
@@ -343,9 +343,13 @@ impl<'p> World<'p> {
         if rest == Rest::Never {
             return fault(Kind::Endless, format!("tasks of node {node} wake themselves for ever"));
         }
-        let (dropped, running) = (self.nodes[node].take_dropped(), &mut self.nodes[node]);
+        let (dropped, running) = (self.nodes[node].take_dropped(), &self.nodes[node]);
         let (out, life, stood_until_us) =
             (running.host.take_out(), running.life, running.host.stood_until_us());
+        if rest == Rest::Quiet && self.plan.options.coalescing {
+            self.is_prompt(node, &out, !dropped.is_empty())?;
+        }
+        let running = &mut self.nodes[node];
         if rest == Rest::Died {
             self.came_out(node, out, &dropped)?;
             self.rare.saw(Rare::DiedInStep);

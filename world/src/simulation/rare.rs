@@ -44,6 +44,8 @@ rare! {
     Dropped: "the future of a job is dropped",
     LeftSharedCall: "a caller is dropped, and others share its call or wait for it",
     LateCall: "a call arrives for which nobody waits any more",
+    Twice: "a request arrives twice",
+    Stuck: "an acquire arrives long after its caller gave it up",
     RenewalRacesRelease: "a renewal arrives after the release that was sent later",
     ManagerDropped: "the last handle of locks is dropped right after their guard",
     ManagerClosed: "locks are closed while their guard is there",

@@ -21,9 +21,11 @@ use super::stage::Planted;
 
 /// The key of the lock.
 pub(super) const LOCK: &str = "lock:{lock}";
-const OTHER: &str = "lock:{other}";
+pub(super) const OTHER: &str = "lock:{other}";
 /// The key of the semaphore.
 pub(super) const PLACES: &str = "lock:{places}";
+/// The key of the read-write lock.
+pub(super) const TABLE: &str = "lock:{table}";
 
 const DAY_US: u64 = 86_400_000_000;
 
@@ -237,7 +239,7 @@ impl<'s> Keys<'s> {
                 granted.map(|(_, grant)| grant.deadline)
             }
             What::Read | What::Write => {
-                let holders = self.look("lock:{table}", &rw_lock::Inspect, now).holders;
+                let holders = self.look(TABLE, &rw_lock::Inspect, now).holders;
                 let held = holders.into_iter().find(|holder| holder.hold.token == token);
                 held.map(|holder| holder.hold.deadline)
             }

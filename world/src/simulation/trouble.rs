@@ -58,9 +58,11 @@ impl World<'_> {
         }
     }
 
-    fn break_connections(&self, node: usize) {
+    fn break_connections(&mut self, node: usize) {
         let Node { host, connected_us, .. } = &self.nodes[node];
-        host.break_connections(*connected_us > self.now_us);
+        if host.break_connections(*connected_us > self.now_us) {
+            self.judge.holders.polls();
+        }
     }
 
     /// The connections of all nodes break, but for the first so many.

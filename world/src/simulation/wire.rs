@@ -1,26 +1,28 @@
 //! The network of a world, and its servers.
 
 use lockage::StoreError;
-use lockage_core::{AnyCommand, Command, ScriptId, Verdict};
+use lockage_core::{
+    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, lock, rw_lock, semaphore,
+};
 
 use super::host::Answer;
 use super::jobs::IDS;
 use super::judge::Fault;
 use super::log::Who;
 use super::node::Node;
-use super::play::{Event, From, World, limiter_key, on_server};
+use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{Ran, charges, decisions};
+use super::store::{LOCK, OTHER, PLACES, Ran, TABLE, charges, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
     pub(super) fn send(&mut self, event: Event) {
-        let network = self.plan.network;
+        let (network, timeout_us) = (self.plan.network, self.plan.timeout_us);
         // Chance is drawn for each, lost or not, so that what is left out changes little else.
         let (is_lost, is_late) = (self.draw.chance(network.lost), self.draw.chance(network.late));
         let takes_us = self.draw.between(network.least_us, network.most_us);
         // What stands still before it sends has read its clock before that.
-        let longest_us = (self.plan.timeout_us * 3 / 4).saturating_sub(network.most_us);
+        let longest_us = (timeout_us * 3 / 4).saturating_sub(network.most_us);
         let late_us = self.draw.between(0, longest_us);
         let is_aimed = self.draw.chance(network.aimed);
         let beside_us = self.draw.between(0, 2);
@@ -31,11 +33,21 @@ impl World<'_> {
         let takes_us = takes_us + self.planted.later_us + connecting_us.saturating_sub(self.now_us);
         if self.is_well() {
             // An attempt has time for an answer.
-            self.queue.push(self.now_us + takes_us.min(self.plan.timeout_us / 16), event);
+            self.queue.push(self.now_us + takes_us.min(timeout_us / 16), event);
             return;
         }
         if is_lost {
             self.say(Who::Store, || "a message is lost".to_owned());
+            return;
+        }
+        if let Event::Request { command, .. } = &event
+            && self.draw.chance(network.stuck)
+            && is_acquire(command)
+            && self.knows_clock(&event)
+        {
+            self.rare.saw(Rare::Stuck);
+            let late_us = self.draw.between(timeout_us + timeout_us / 8, 8 * timeout_us);
+            self.queue.push(self.now_us + late_us, event);
             return;
         }
         let soonest_us = self.now_us + network.least_us;
@@ -50,6 +62,14 @@ impl World<'_> {
             _ => None,
         };
         self.queue.push(aimed_us.unwrap_or(at_us), event);
+    }
+
+    /// Whether what sends it knows the time of the store for long enough to say until when it may run.
+    fn knows_clock(&self, event: &Event) -> bool {
+        let Event::Request { from, key, .. } = event else { return false };
+        let since_us = self.nodes[from.node].host.knows_clock_since_us();
+        is_of_process(key)
+            && since_us.is_some_and(|since_us| since_us + self.plan.timeout_us < self.now_us)
     }
 
     fn reply(&mut self, to: From, answer: Answer) {
@@ -91,7 +111,7 @@ impl World<'_> {
 
     pub(super) fn request(
         &mut self,
-        from: From,
+        (from, sent_us): (From, u64),
         server: usize,
         key: String,
         command: &AnyCommand,
@@ -103,6 +123,7 @@ impl World<'_> {
             }
             return Ok(());
         }
+        let asked = key.clone();
         let key = on_server(server, key);
         let is_old = self.keys.is_old(from.node);
         if is_old {
@@ -125,6 +146,15 @@ impl World<'_> {
                 self.send(Event::Published { node, life, channel, message });
             }
         }
+        if !self.is_well()
+            && self.draw.chance(self.plan.network.twice)
+            && answer.as_ref().is_ok_and(|answer| is_known_again(&key, command, answer))
+        {
+            self.rare.saw(Rare::Twice);
+            let at_us = self.draw.between(self.now_us, sent_us + self.plan.timeout_us);
+            let command = command.clone();
+            self.queue.push(at_us, Event::Request { from, sent_us, server, key: asked, command });
+        }
         self.reply(from, answer);
         Ok(())
     }
@@ -137,10 +167,7 @@ impl World<'_> {
             self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
             self.judge.holders.idle(now_us)?;
         }
-        let id = (0..IDS.len()).find(|id| {
-            let own = key.strip_prefix(&limiter_key(*id));
-            own.is_some_and(|own| own.is_empty() || own.starts_with(':'))
-        });
+        let id = limiter_of(key);
         let before = id.map(|_| self.keys.peek(key, 1, now_us));
         let ran = self.keys.run(key, command, now_us)?;
         self.say(Who::Store, || {
@@ -175,6 +202,39 @@ impl World<'_> {
             self.ends_us.insert(end_us);
         }
     }
+}
+
+/// Returns the id of the limiter of a key.
+pub(super) fn limiter_of(key: &str) -> Option<usize> {
+    let id = key.strip_prefix("limiter:{")?.split('}').next()?;
+    IDS.iter().position(|known| *known == id)
+}
+
+/// Whether it acquires what is held.
+pub(super) fn is_acquire(command: &AnyCommand) -> bool {
+    use ScriptId::*;
+    let script = command.encode().script();
+    matches!(script, FastLockAcquire | LockAcquire | SemaphoreAcquire | RwLockAcquire)
+}
+
+/// Whether a key is one of the locks that all jobs of a process have together.
+pub(super) fn is_of_process(key: &str) -> bool {
+    [LOCK, OTHER, PLACES, TABLE].contains(&key)
+}
+
+/// Whether the store knows a copy of what it has answered so. What it has refused may be granted to a copy, and whoever
+/// looks at all does more with a key than is remembered.
+fn is_known_again(key: &str, command: &AnyCommand, answer: &AnyOutcome) -> bool {
+    fn is<T: 'static>(answer: &AnyOutcome, held: impl FnOnce(&T) -> bool) -> bool {
+        answer.downcast_ref().is_some_and(held)
+    }
+    let is_held = is(answer, |it: &lock::Reply| matches!(it.answer, lock::Answer::Held(_)))
+        || is(answer, |it: &semaphore::Reply| matches!(it.answer, semaphore::Answer::Held(_)))
+        || is(answer, |it: &rw_lock::Reply| matches!(it.answer, rw_lock::Answer::Held(_)));
+    command.is_repeatable()
+        && !key.contains("look")
+        && (is_held || !is_acquire(command))
+        && decisions(answer).iter().all(Decision::is_allowed)
 }
 
 /// Whether it releases or renews something.

@@ -1,5 +1,6 @@
 //! Programs that ask a limiter.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockage::limiter::{Adjusted, RequestId, Reserved};
@@ -11,6 +12,15 @@ use crate::simulation::judge::Seen;
 use crate::simulation::place::Place;
 use crate::simulation::plan::Verb;
 
+/// A caller that may share its call, until it is answered or dropped.
+struct Sharing<'a>(&'a AtomicUsize);
+
+impl Drop for Sharing<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl<P: Place> Life<P> {
     pub(super) async fn ask(&self, id: usize, cost: u64, verb: Verb) {
         let since_us = self.place.now_us();
@@ -18,11 +28,13 @@ impl<P: Place> Life<P> {
         match verb {
             Verb::Acquire { wait_us: 0 } => {
                 self.asks(id, cost);
+                let _sharing = self.share(id, true);
                 let answer = self.limiter.try_acquire(name, cost).await;
                 self.decided(id, cost, since_us, answer).await;
             }
             Verb::Acquire { wait_us } => {
                 self.asks(id, cost);
+                let _sharing = self.share(id, false);
                 let answer = self.limiter.acquire_within(name, cost, micros(wait_us)).await;
                 let late_us = self.place.now_us().saturating_sub(since_us + wait_us);
                 self.place.saw(Seen::Overdue { id, by_us: late_us });
@@ -95,6 +107,15 @@ impl<P: Place> Life<P> {
                 self.store_limit(name, cost).await;
             }
         }
+    }
+
+    /// Shares a call with others of this process, or is the first to make one.
+    fn share(&self, id: usize, is_sent: bool) -> Sharing<'_> {
+        let sharing = &self.sharing[id];
+        if sharing.fetch_add(1, Ordering::Relaxed) == 0 && is_sent {
+            self.place.saw(Seen::Alone { id });
+        }
+        Sharing(sharing)
     }
 
     fn asks(&self, id: usize, cost: u64) {

@@ -6,6 +6,7 @@ mod looking;
 mod values;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
@@ -30,6 +31,8 @@ pub struct Life<P: Place> {
     once: RunOnce<P::Store, P::Runtime>,
     cached: Cached<P::Store, P::Runtime>,
     values: Fenced<RetryStore<P::Store, P::Runtime>>,
+    /// How many calls for each id may share one.
+    sharing: Arc<[AtomicUsize; IDS.len()]>,
     plan: Arc<Plan>,
 }
 
@@ -68,6 +71,7 @@ impl<P: Place> Life<P> {
             cached,
             values: Fenced::new(retrying(plan, place, place.store()), LONG).expect("in range"),
             locks,
+            sharing: Arc::default(),
             plan: Arc::new(plan.clone()),
         }
     }
@@ -75,6 +79,11 @@ impl<P: Place> Life<P> {
     /// Whether callers share a call, or wait for one.
     pub(super) fn is_coalescing(&self) -> bool {
         self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
+    }
+
+    /// Whether somebody may share a call for this id.
+    pub(super) fn is_sharing(&self, id: usize) -> bool {
+        self.sharing[id].load(Ordering::Relaxed) > 0
     }
 
     /// Does a job of this number.

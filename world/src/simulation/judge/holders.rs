@@ -141,6 +141,11 @@ impl Holders {
         [LOCK, PLACES].into_iter().find(|watched| *watched == key)
     }
 
+    /// A waiter could not listen. Until it polls, nobody knows how long what it waits for is free.
+    pub(in crate::simulation) fn polls(&mut self) {
+        self.longest_idle_us = None;
+    }
+
     /// Somebody comes to what is watched, or ends to wait for it: it was not free for long meanwhile.
     pub(in crate::simulation) fn idle(&self, now_us: u64) -> Result<(), Fault> {
         let Some(longest_us) = self.longest_idle_us else { return Ok(()) };

@@ -25,6 +25,10 @@ pub enum Seen {
         id: usize,
         cost: u64,
     },
+    /// It asks right now, and nobody else of its process does so for this id.
+    Alone {
+        id: usize,
+    },
     /// What it has asked for since then; `clock_us` is its own clock.
     #[serde(skip)]
     Decided {
@@ -187,6 +191,10 @@ kinds! {
     SpentLate: "E7", "permits are spent within their lease";
     /// A caller has waited for longer than it said, or holds for longer than it may.
     TooLong: "D10", "nobody waits or holds for longer than was said";
+    /// Nobody waits for a call any more, and it goes on.
+    Abandoned: "D10", "a call that all of its callers have left is given up";
+    /// A request is not sent, and nothing is in its way.
+    Unsent: "D10", "a request waits for no calls but those that fill all the room";
     /// Two hold what one can, by their own clocks (L1, L6).
     Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
     /// The store's lease is shorter than its holder believes (L6).
@@ -315,7 +323,8 @@ impl Judge {
             Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
             Seen::Wrong { what } => return fault(Kind::Error, what),
             Seen::Failed { cost, is_unknown: false } => return self.accounts.not_done(cost),
-            Seen::DroppedLocks
+            Seen::Alone { .. }
+            | Seen::DroppedLocks
             | Seen::ClosedLocks
             | Seen::CountedDown
             | Seen::Failed { .. }

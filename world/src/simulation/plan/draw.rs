@@ -68,7 +68,6 @@ impl Plan {
             let job = plan.job(theme, focus, draw);
             plan.jobs.push(job);
         }
-        plan.stay_remembered();
         for _ in 0..draw.between(0, 4) {
             let trouble = plan.trouble(draw);
             plan.troubles.push(trouble);
@@ -83,16 +82,16 @@ impl Plan {
         match draw.between(0, 11) {
             0..=2 => plan.calm_down(draw),
             3..=4 => plan.break_connections(draw),
-            _ => {}
+            _ => plan.hold_up_messages(&mut Draw::new(seed, 4)),
         }
+        plan.come_close(theme, focus.is_some(), &mut Draw::new(seed, 5));
+        plan.stay_remembered();
         plan
     }
 
     /// Leaves nothing but cancelled jobs to go wrong, and keeps messages in order.
-    fn calm_down(&mut self, draw: &mut Draw) {
-        let Network { least_us, .. } = self.network;
-        let (most_us, connect_us) = (least_us, 0);
-        self.network = Network { least_us, most_us, lost: 0, late: 0, aimed: 0, connect_us };
+    pub(super) fn calm_down(&mut self, draw: &mut Draw) {
+        self.network = self.network.alike();
         self.troubles.retain(|trouble| matches!(trouble.what, Wrong::Cancel { .. }));
         if draw.chance(500) {
             self.keep_us = self.timeout_us * draw.between(1, 4);
@@ -100,7 +99,7 @@ impl Plan {
     }
 
     /// Leaves nothing but connections that break, and waiters that rely on being told.
-    fn break_connections(&mut self, draw: &mut Draw) {
+    pub(super) fn break_connections(&mut self, draw: &mut Draw) {
         self.calm_down(draw);
         self.keep_us = 100 * FOREVER;
         self.network.connect_us = draw.between(0, self.timeout_us / 8);
@@ -114,6 +113,17 @@ impl Plan {
         for _ in 0..draw.between(1, 4) {
             let (at_us, node) = (draw.between(0, self.heal_us), self.node(draw));
             self.troubles.push(Trouble { at_us, what: Wrong::Break { node } });
+        }
+    }
+
+    /// Some requests come twice, and some acquires of locks only after they may run. These run all the same by a clock of
+    /// the store that is set back, and where the first call of new locks cannot know it.
+    fn hold_up_messages(&mut self, draw: &mut Draw) {
+        let of = |draw: &mut Draw| if draw.chance(700) { 0 } else { draw.between(1, 200) as u32 };
+        (self.network.twice, self.network.stuck) = (of(draw), of(draw));
+        let has_own = |work| matches!(work, Work::Hold { is_own: true, .. });
+        if self.has(Wrong::shakes_store) || self.works().any(has_own) {
+            self.network.stuck = 0;
         }
     }
 
@@ -383,6 +393,11 @@ impl Options {
 }
 
 impl Network {
+    /// One in which all messages take as long as the quickest of this one.
+    pub(super) fn alike(self) -> Self {
+        Network { least_us: self.least_us, most_us: self.least_us, ..Network::default() }
+    }
+
     fn draw(timeout_us: u64, draw: &mut Draw) -> Self {
         let least_us = draw.one_of(&[1, 50, 500]);
         let most_us = match draw.between(0, 2) {
@@ -393,7 +408,7 @@ impl Network {
         let of = |draw: &mut Draw| if draw.chance(500) { 0 } else { draw.between(1, 150) as u32 };
         let (lost, late) = (of(draw), of(draw));
         let aimed = if draw.chance(500) { 0 } else { 300 };
-        Network { least_us, most_us, lost, late, aimed, connect_us: 0 }
+        Network { least_us, most_us, lost, late, aimed, ..Network::default() }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What there is in a world, and what goes wrong in it: all of it drawn from one seed.
 
+mod close;
 mod draw;
 mod served;
 mod smaller;
@@ -77,7 +78,7 @@ impl fmt::Display for Theme {
 }
 
 /// What the limiters of all nodes are set to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) idempotency: bool,
     pub(super) coalescing: bool,
@@ -133,7 +134,7 @@ pub(super) struct Terms {
     pub(super) poll_us: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Network {
     pub(super) least_us: u64,
     pub(super) most_us: u64,
@@ -143,6 +144,10 @@ pub(super) struct Network {
     pub(super) late: u32,
     /// Of a thousand requests, so many arrive right where something ends.
     pub(super) aimed: u32,
+    /// Of a thousand requests that the store can tell again, so many come twice.
+    pub(super) twice: u32,
+    /// Of a thousand acquires whose callers know until when they may run, so many arrive long after that.
+    pub(super) stuck: u32,
     /// How long it takes to make a connection for messages.
     pub(super) connect_us: u64,
 }
@@ -365,10 +370,10 @@ impl Plan {
     }
 
     fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
-        let Network { most_us, lost, late, .. } = self.network;
+        let Network { most_us, lost, late, twice, stuck, .. } = self.network;
         let is_fast = 16 * most_us < self.timeout_us;
         is_fast
-            && (lost, late) == (0, 0)
+            && (lost, late, twice, stuck) == (0, 0, 0, 0)
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
     }
 

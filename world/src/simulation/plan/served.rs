@@ -42,7 +42,7 @@ impl Plan {
                 poll_us: None,
             },
             keep_us: FOREVER,
-            network: Network { least_us: 0, most_us: 0, lost: 1, late: 0, aimed: 0, connect_us: 0 },
+            network: Network { lost: 1, ..Network::default() },
             jobs: Vec::new(),
             troubles: Vec::new(),
         };

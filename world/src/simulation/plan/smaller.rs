@@ -41,10 +41,12 @@ impl Plan {
 }
 
 /// What makes a world simpler.
-const CALM: [fn(&mut Plan); 14] = [
+const CALM: [fn(&mut Plan); 16] = [
     |plan| plan.network.lost = 0,
     |plan| plan.network.late = 0,
     |plan| plan.network.aimed = 0,
+    |plan| plan.network.twice = 0,
+    |plan| plan.network.stuck = 0,
     |Plan { network: Network { least_us, most_us, .. }, .. }| *most_us = *least_us,
     |plan| plan.network.connect_us = 0,
     |plan| plan.ppm.iter_mut().for_each(|ppm| *ppm = 0),

@@ -1,0 +1,81 @@
+//! What tasks wait for: a time, and the answer of a call.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use super::{Answer, Call, Out, Ports, lock};
+use crate::simulation::wire::{is_acquire, is_of_process, limiter_of};
+
+/// A sleep until a true time.
+pub(super) struct Sleep {
+    pub(super) ports: Arc<Mutex<Ports>>,
+    pub(super) at_us: u64,
+    pub(super) number: u64,
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let mut ports = lock(&self.ports);
+        if ports.now_us >= self.at_us {
+            return Poll::Ready(());
+        }
+        ports.timers.insert((self.at_us, self.number), context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        let waker = lock(&self.ports).timers.remove(&(self.at_us, self.number));
+        drop(waker);
+    }
+}
+
+/// A call that waits for its answer. Dropped, nobody does, and it may still be carried out.
+pub(super) struct Waiting {
+    ports: Arc<Mutex<Ports>>,
+    call: u64,
+}
+
+impl Future for Waiting {
+    type Output = Answer;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
+        let mut ports = lock(&self.ports);
+        let Some(call) = ports.calls.get_mut(&self.call) else { return Poll::Pending };
+        if let Some(answer) = call.answer.take() {
+            return Poll::Ready(answer);
+        }
+        call.waker = Some(context.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let call = lock(&self.ports).calls.remove(&self.call);
+        drop(call);
+    }
+}
+
+/// Sends something, of which the call is to be answered.
+pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
+    let mut locked = lock(ports);
+    let call = locked.number();
+    let out = out(call);
+    let subscribes = matches!(out, Out::Subscribe { .. });
+    let (of_limiter, tells_clock) = match &out {
+        Out::Request { key, command, .. } => {
+            (limiter_of(key), is_of_process(key) && is_acquire(command))
+        }
+        _ => (None, false),
+    };
+    locked.calls.insert(call, Call { subscribes, of_limiter, tells_clock, ..Call::default() });
+    if !locked.is_dead {
+        locked.out.push(out);
+    }
+    Waiting { ports: Arc::clone(ports), call }
+}

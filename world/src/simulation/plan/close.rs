@@ -1,0 +1,100 @@
+//! Makes of some worlds one in which much comes together that seldom does: each of these finds bugs that no other does
+//! within thousands.
+
+use super::{
+    End, FOREVER, Network, Options, Plan, SECOND, Terms, Theme, Trouble, Verb, What, Work, Wrong,
+};
+use crate::simulation::draw::Draw;
+
+impl Plan {
+    pub(super) fn come_close(&mut self, theme: Theme, has_focus: bool, draw: &mut Draw) {
+        match (theme, draw.between(0, 19)) {
+            // Those that ask for one thing come close to something else.
+            (Theme::Limiters, _) if has_focus => {}
+            (Theme::Limiters, 0) => self.overtake(draw),
+            (Theme::Limiters, 1) => self.lose_answers(draw),
+            (Theme::OneLock, 0..=2) => self.copy_late(draw),
+            (Theme::OneLock, 3..=5) => self.wake_one(What::Lock { is_fair: false }, draw),
+            (Theme::Locks, 0..=5) => self.wake_one(What::Permits(1), draw),
+            _ => {}
+        }
+    }
+
+    /// Denials are overtaken by what makes room, on their way to one process with a deny cache.
+    fn overtake(&mut self, draw: &mut Draw) {
+        let kind = draw.one_of(&["fixed-window", "sliding-log", "sliding-window"]);
+        self.limit = format!("{kind} {}/3s", draw.between(1, 4)).parse().expect("a limit");
+        self.options = Options { deny_cache: true, ..Options::default() };
+        self.ppm.truncate(1);
+        self.troubles.clear();
+        self.network = Network { late: 300, ..self.network.alike() };
+        self.jobs.truncate(4);
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            // One gives back now and then, and the others ask all the time.
+            let (cost, verb, every_us) = match index {
+                0 => (4, Verb::Refund, self.timeout_us / 2),
+                _ => (1, Verb::Acquire { wait_us: 0 }, self.timeout_us / 10),
+            };
+            let every_us = draw.between(every_us / 2, every_us);
+            job.work = Work::Ask { id: 0, cost, verb, times: 12, every_us };
+            (job.node, job.at_us, job.polls) = (0, draw.between(0, self.timeout_us), None);
+        }
+    }
+
+    /// Answers are lost, and then the store is away.
+    fn lose_answers(&mut self, draw: &mut Draw) {
+        self.options = Options { idempotency: true, ..Options::default() };
+        self.limit = "fixed-window 12/3s".parse().expect("a limit");
+        self.troubles.clear();
+        self.network = Network { lost: 250, ..self.network.alike() };
+        for job in &mut self.jobs {
+            let (verb, every_us) = (Verb::Acquire { wait_us: 0 }, draw.between(1, self.timeout_us));
+            job.work = Work::Ask { id: 0, cost: 1, verb, times: 4, every_us };
+            (job.at_us, job.polls) = (draw.between(0, 3 * self.timeout_us), None);
+        }
+        for _ in 0..4 {
+            let (at_us, for_us) = (draw.between(0, 6 * self.timeout_us), self.timeout_us);
+            self.troubles.push(Trouble { at_us, what: Wrong::Away { server: 0, for_us } });
+        }
+    }
+
+    /// Copies of acquires come late, and find the lock free.
+    fn copy_late(&mut self, draw: &mut Draw) {
+        let gives_up = draw.chance(500);
+        self.troubles.clear();
+        let stuck = if gives_up { 200 } else { 0 };
+        self.network = Network { late: 400, stuck, ..self.network.alike() };
+        self.lease_us = if gives_up { 300 * SECOND } else { 3 * self.timeout_us };
+        for job in &mut self.jobs {
+            let for_us = draw.between(1, self.timeout_us / 2);
+            let wait_us = if gives_up { 0 } else { 4 * SECOND };
+            let (what, end) = (What::Lock { is_fair: false }, End::Released);
+            job.work = Work::Hold { what, wait_us, for_us, end, is_own: false, again: false };
+            job.at_us = draw.between(0, 2 * self.timeout_us);
+        }
+    }
+
+    /// Waiters rely on being told, one after the other, and some go when they are.
+    fn wake_one(&mut self, what: What, draw: &mut Draw) {
+        match draw.chance(400) {
+            true => self.break_connections(draw),
+            false => self.calm_down(draw),
+        }
+        self.keep_us = 100 * FOREVER;
+        self.terms = Terms { wake_ups: true, replicas: false, ..self.terms };
+        let (count, has_permits) = (self.permits, matches!(what, What::Permits(_)));
+        for job in &mut self.jobs {
+            // One that holds several permits leaves them to as many waiters.
+            let takes_all = has_permits && draw.chance(300);
+            let (what, wait_us, at_us) = match takes_all {
+                true => (What::Permits(count), 0, 0),
+                false => (what, FOREVER, draw.between(0, self.timeout_us)),
+            };
+            let for_us = draw.between(1, self.timeout_us);
+            let end = draw.one_of(&[End::Released, End::Dropped]);
+            job.work = Work::Hold { what, wait_us, for_us, end, is_own: false, again: false };
+            (job.at_us, job.when_woken) = (at_us, true);
+            job.polls = draw.chance(300).then(|| draw.between(3, 9) as u32);
+        }
+    }
+}

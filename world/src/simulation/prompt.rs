@@ -1,0 +1,58 @@
+//! Whether callers that share calls wait for nothing else, as far as that is seen from outside of a node that rests.
+
+use std::collections::BTreeSet;
+
+use super::host::Out;
+use super::jobs::IDS;
+use super::judge::{Fault, Kind, Seen, fault};
+use super::plan::{Verb, Work};
+use super::play::World;
+use super::wire::limiter_of;
+
+impl World<'_> {
+    /// Looks at what a node has sent and told in one step.
+    pub(super) fn is_prompt(
+        &self,
+        node: usize,
+        out: &[Out],
+        has_dropped: bool,
+    ) -> Result<(), Fault> {
+        if self.is_abandoned(node) {
+            return fault(Kind::Abandoned, format!("nobody on node {node} waits for it"));
+        }
+        // Other limits of an id have a call of their own, one after the other.
+        if has_dropped || self.plan.asks(|verb| verb == Verb::Under) {
+            return Ok(());
+        }
+        let mut alone = BTreeSet::new();
+        for out in out {
+            match out {
+                Out::Saw(Seen::Alone { id }) => _ = alone.insert(*id),
+                Out::Saw(Seen::Decided { id, .. }) => _ = alone.remove(id),
+                Out::Saw(Seen::Failed { .. }) => alone.clear(),
+                Out::Request { key, .. } => _ = limiter_of(key).map(|id| alone.remove(&id)),
+                _ => {}
+            }
+        }
+        match alone.first() {
+            Some(id) => fault(Kind::Unsent, format!("one for `{}` of node {node}", IDS[*id])),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a call of a limiter goes on that nobody waits for.
+    fn is_abandoned(&self, node: usize) -> bool {
+        let running = &self.nodes[node];
+        let is_called = |id: usize| {
+            let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
+                Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
+                Some(Work::Ask { id: asked, .. }) => asked == id,
+                _ => false,
+            };
+            self.lives[node].is_sharing(id) || running.runs(calls_itself)
+        };
+        // A call of several ids goes on while it has any caller.
+        let is_any_called = self.plan.options.batches && (0..IDS.len()).any(is_called);
+        !self.is_probed && !is_any_called && running.host.calls_any(|id| !is_called(id))
+    }
+}
