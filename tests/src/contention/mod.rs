@@ -191,19 +191,20 @@ struct Played {
 }
 
 fn play(program: &Path, plan: &Plan, trouble: Trouble, workload: Workload) -> Played {
-    let mut stage = Stage::new(trouble);
+    let mut stage = Stage::new(trouble, workload);
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let mut files: Vec<(Client, PathBuf)> = Vec::new();
     let mut start = |stage: &Stage, client: Client| {
         let process = files.len();
         let file = folder.path().join(format!("{process}.jsonl"));
         files.push((client, file.clone()));
-        let (locks, values) = (stage.servers(), stage.values.url());
+        let (locks, others, values) = (stage.servers(), stage.others(), stage.values.url());
         let Plan { tasks, lease, keys, seed, guarded, .. } = *plan;
         let settings = Settings {
             process,
             client,
             locks,
+            others,
             values,
             keys,
             tasks,
@@ -302,16 +303,20 @@ struct Stage {
     proxy: Option<Proxy>,
     sentinels: Option<Sentinels>,
     values: Server,
+    /// The servers of a quorum beside that of the locks. They have no trouble.
+    others: Vec<Server>,
 }
 
 impl Stage {
-    fn new(trouble: Trouble) -> Self {
+    fn new(trouble: Trouble, workload: Workload) -> Self {
         let watched = trouble.needs_sentinels();
         let one = (!watched).then(Server::start);
         let sentinels = watched.then(Sentinels::start);
         let proxy = one.as_ref().filter(|_| trouble.needs_proxy());
         let proxy = proxy.map(|server| Proxy::start(server.port()));
-        Stage { one, proxy, sentinels, values: Server::start() }
+        let has_quorum = workload == Workload::Programs(Theme::Quorum);
+        let others = (0..if has_quorum { 2 } else { 0 }).map(|_| Server::start()).collect();
+        Stage { one, proxy, sentinels, values: Server::start(), others }
     }
 
     fn servers(&self) -> Servers {
@@ -324,6 +329,10 @@ impl Stage {
             },
             _ => unreachable!("there are locks"),
         }
+    }
+
+    fn others(&self) -> Vec<Servers> {
+        self.others.iter().map(|server| Servers::One(server.url())).collect()
     }
 
     /// Makes trouble once, and waits until it is over.

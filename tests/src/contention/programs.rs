@@ -21,14 +21,17 @@ use crate::faults::RECOVERY;
 #[derive(Clone)]
 struct Process<S> {
     store: S,
+    /// The servers of a quorum beside that one.
+    others: Vec<S>,
     log: Arc<Log>,
     chance: Arc<Mutex<fastrand::Rng>>,
 }
 
 impl<S> Process<S> {
-    fn new(store: S, file: &Path, seed: u64) -> Self {
+    fn new(store: S, others: Vec<S>, file: &Path, seed: u64) -> Self {
         let log = Arc::new(Log::create(file).expect("a history can be written"));
-        Process { store, log, chance: Arc::new(Mutex::new(fastrand::Rng::with_seed(seed))) }
+        let chance = Arc::new(Mutex::new(fastrand::Rng::with_seed(seed)));
+        Process { store, others, log, chance }
     }
 
     fn tells(&self, told: impl Into<Told>) {
@@ -46,6 +49,11 @@ impl<S: Notifications + Clone + 'static> Place for Process<S> {
 
     fn runtime(&self) -> Tokio {
         Tokio
+    }
+
+    fn server(&self, server: usize) -> S {
+        let other = server.checked_sub(1).and_then(|other| self.others.get(other));
+        other.unwrap_or(&self.store).clone()
     }
 
     fn saw(&self, seen: Seen) {
@@ -76,13 +84,17 @@ struct Line {
 const JOBS: usize = 1 << 32;
 
 /// Runs programs, some of whose futures are dropped, until it is to stop.
-pub(super) async fn run<S>(settings: &Settings, theme: Theme, store: S, stop: Arc<AtomicBool>)
-where
+pub(super) async fn run<S>(
+    settings: &Settings,
+    theme: Theme,
+    (store, others): (S, Vec<S>),
+    stop: Arc<AtomicBool>,
+) where
     S: Notifications + Clone + 'static,
 {
     let plan = Plan::on_servers(theme, settings.seed);
     let seed = settings.seed ^ (settings.process << 16) as u64;
-    let place = Process::new(store, &settings.file, seed);
+    let place = Process::new(store, others, &settings.file, seed);
     let life = Life::new(&plan, &place);
     let works: Arc<[Work]> = plan.works().collect();
     let numbers = Arc::new(AtomicUsize::new(settings.process * JOBS));
@@ -140,7 +152,7 @@ pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
             Ok(admitted) => row.admitted = Some(admitted),
             Err(fault) => row.violations.push(fault.to_string()),
         },
-        Theme::Locks | Theme::OneLock | Theme::Values | Theme::Latch => {}
+        _ => {}
     }
     row
 }
@@ -148,7 +160,8 @@ pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
 /// Takes all that can be taken, and asks what was charged.
 fn probe(played: &Played, plan: &Plan) -> (Vec<Line>, u64) {
     let file = played.folder.path().join("probe.jsonl");
-    let place = Process::new(worker::redis_rs(&played.stage.servers()), &file, 0);
+    let others = played.stage.others().iter().map(worker::redis_rs).collect();
+    let place = Process::new(worker::redis_rs(&played.stage.servers()), others, &file, 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let charged = runtime.expect("a runtime can be started").block_on(async {
         let life = Life::new(plan, &place);
@@ -166,7 +179,11 @@ fn probe(played: &Played, plan: &Plan) -> (Vec<Line>, u64) {
 }
 
 fn is_call(told: &Told) -> bool {
-    matches!(told, Told::Seen(Seen::Asked { .. } | Seen::Left { .. } | Seen::Result { .. }))
+    use Seen::*;
+    let seen = |seen: &Seen| {
+        matches!(seen, Asked { .. } | Left { .. } | Result { .. } | Got { .. } | Invalidated { .. })
+    };
+    matches!(told, Told::Seen(it) if seen(it))
 }
 
 fn is_unknown(told: &Told) -> bool {

@@ -33,6 +33,8 @@ pub struct Settings {
     pub client: Client,
     /// Where the locks are.
     pub locks: Servers,
+    /// The servers of a quorum beside that one.
+    pub others: Vec<Servers>,
     /// The server of what they guard.
     pub values: String,
     /// How many locks there are.
@@ -99,23 +101,27 @@ pub fn run(settings: &str) {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.worker_threads(2).enable_all().build().expect("threads can be started");
     runtime.block_on(async {
-        let values = Servers::One(settings.values.clone());
         match settings.client {
-            Client::RedisRs => {
-                work(&settings, redis_rs(&settings.locks), redis_rs(&values), stop).await;
-            }
-            Client::Fred => work(&settings, fred(&settings.locks), fred(&values), stop).await,
+            Client::RedisRs => work(&settings, redis_rs, stop).await,
+            Client::Fred => work(&settings, fred, stop).await,
         }
     });
 }
 
-async fn work<S>(settings: &Settings, store: S, values: S, stop: Arc<AtomicBool>)
+async fn work<S>(settings: &Settings, open: impl Fn(&Servers) -> S, stop: Arc<AtomicBool>)
 where
     S: Notifications + Clone + 'static,
 {
+    let store = open(&settings.locks);
     match settings.workload {
-        Workload::Counters => tasks(settings, store, values, stop).await,
-        Workload::Programs(theme) => programs::run(settings, theme, store, stop).await,
+        Workload::Counters => {
+            let values = open(&Servers::One(settings.values.clone()));
+            tasks(settings, store, values, stop).await;
+        }
+        Workload::Programs(theme) => {
+            let others = settings.others.iter().map(open).collect();
+            programs::run(settings, theme, (store, others), stop).await;
+        }
     }
 }
 

@@ -110,15 +110,19 @@ fn with_a_master_that_is_failed_over() {
 }
 
 /// E1 to E5, L1, L6, L8: the programs of the simulated worlds keep their promises on real servers. Each request is
-/// charged once at most, and work that runs once has one result.
+/// charged once at most, and a reservation as it was settled (D15); work that runs once has one result; no value is
+/// given out that was built before it was invalidated.
 #[test]
 fn programs_of_simulated_worlds() {
-    let [limiters, charges, locks, one_lock] = Theme::ALL;
+    let [limiters, charges, locks, one_lock, quorum, values] = Theme::ALL;
     let short = [
         (limiters, Trouble::HolderKilled),
+        (charges, Trouble::None),
         (charges, Trouble::Lossy),
         (locks, Trouble::HolderPaused),
         (one_lock, Trouble::Restarted),
+        (quorum, Trouble::Paused),
+        (values, Trouble::Cut),
     ];
     let all = Trouble::ALL.into_iter().flat_map(|it| Theme::ALL.map(|theme| (theme, it)));
     let duration = Duration::from_secs(seconds().unwrap_or(2));

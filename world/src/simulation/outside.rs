@@ -20,6 +20,12 @@ pub enum Told {
         since_us: u64,
         is_admitted: bool,
     },
+    /// A reservation of this cost is settled with the actual one, or stays charged as it is.
+    Settled {
+        cost: u64,
+        actual: u64,
+        is_settled: bool,
+    },
     /// The future of the job is dropped right after.
     Cancels {
         job: usize,
@@ -34,8 +40,15 @@ impl From<Seen> for Told {
                 Told::Decided { id, cost, since_us, is_admitted }
             }
             Seen::Lost { job, what, .. } => Told::Seen(Seen::Left { job, what }),
-            // What comes after it says as much as can be written down.
-            Seen::Settled { .. } => Told::Seen(Seen::Changed),
+            Seen::Settled { reservation, actual, settlement, .. } => match settlement {
+                Settlement::Settled { .. } | Settlement::Expired => Told::Settled {
+                    cost: reservation.cost,
+                    actual,
+                    is_settled: settlement != Settlement::Expired,
+                },
+                // The store knows nothing of it.
+                _ => Told::Seen(Seen::Quiet),
+            },
             seen => Told::Seen(seen),
         }
     }
@@ -122,6 +135,19 @@ impl Outside {
                 self.asked += cost;
                 Ok(())
             }
+            // Until that is answered, less of the two may be charged.
+            Told::Seen(Seen::Settles { cost, actual }) => {
+                self.told -= cost.saturating_sub(actual);
+                Ok(())
+            }
+            // A store that forgets may forget that it was settled.
+            Told::Settled { cost, actual, is_settled } if self.keeps => {
+                let charged = if is_settled { actual } else { cost };
+                self.told += charged - cost.min(actual);
+                self.free += cost.max(actual) - charged;
+                Ok(())
+            }
+            Told::Settled { .. } => Ok(()),
             Told::Cancels { job } => {
                 self.judge.cancelled(job);
                 Ok(())
@@ -129,7 +155,7 @@ impl Outside {
             Told::Seen(seen) => self.judge.saw((0, 0), seen, at_us, &Unasked),
         };
         verdict.or_else(|fault| match fault.kind {
-            Kind::Exclusion | Kind::RanTwice | Kind::Fencing if !self.keeps => Ok(()),
+            Kind::Exclusion | Kind::RanTwice | Kind::Fencing | Kind::Stale if !self.keeps => Ok(()),
             _ => Err(fault),
         })
     }
@@ -231,6 +257,33 @@ mod tests {
             [3, 4, 7, 8].map(right),
             [Some(Kind::Uncharged), None, None, Some(Kind::ChargedTwice)]
         );
+    }
+
+    /// D15: once it is known that a reservation is settled, neither more nor less is charged.
+    #[test]
+    fn a_reservation_is_charged_as_it_was_settled() {
+        let charged = |keeps, told: &[Told], charged| {
+            let mut outside = outside("fixed-window 1000/day", keeps);
+            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 3 })).unwrap();
+            let admitted = Told::Decided { id: 0, cost: 3, since_us: 0, is_admitted: true };
+            outside.told(1, admitted).unwrap();
+            told.iter().for_each(|told| outside.told(2, told.clone()).unwrap());
+            kind(outside.charges(charged))
+        };
+        let (cost, actual) = (3, 1);
+        let settles = Told::Seen(Seen::Settles { cost, actual });
+        let settled = |is_settled| Told::Settled { cost, actual, is_settled };
+        let (more, less) = (Some(Kind::ChargedTwice), Some(Kind::Uncharged));
+        for (told, expected) in [
+            (&[][..], [less, less, None, more]),
+            (std::slice::from_ref(&settles), [None, None, None, more]),
+            (&[settles.clone(), settled(true)], [None, more, more, more]),
+            (&[settles.clone(), settled(false)], [less, less, None, more]),
+        ] {
+            assert_eq!([1, 2, 3, 4].map(|it| charged(true, told, it)), expected, "{told:?}");
+        }
+        let told = [settles.clone(), settled(true)];
+        assert_eq!([1, 3, 4].map(|it| charged(false, &told, it)), [None, None, more]);
     }
 
     /// L1 and L6, unless the store has forgotten a grant.

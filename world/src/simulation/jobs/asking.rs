@@ -180,7 +180,7 @@ impl<P: Place> Life<P> {
         // Some are settled in time, and some at the very end.
         let at = [hold / 4, hold / 2, hold][self.place.draw(2) as usize];
         self.runtime.sleep(at).await;
-        self.place.saw(Seen::Changes);
+        self.place.saw(Seen::Settles { cost, actual });
         let settlement = match actual {
             0 => self.limiter.cancel(IDS[id], &reservation).await,
             actual => self.limiter.commit(IDS[id], &reservation, actual).await,

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use lockage::Error;
 use lockage::limiter::Origin;
 use lockage::locks::{RunOutcome, TryLock};
 use lockage::runtime::Runtime;
+use lockage::{Error, StoreError};
 
 use super::{IDS, Life, micros};
 use crate::simulation::judge::Seen;
 use crate::simulation::place::Place;
-use crate::simulation::plan::Verb;
+use crate::simulation::plan::{FOREVER, Verb};
 
 impl<P: Place> Life<P> {
     /// Calls what no other job does, on keys of its own.
@@ -129,6 +129,11 @@ impl<P: Place> Life<P> {
     }
 
     fn probe_failed(&self, error: &Error) {
+        // A real server may have been too busy to answer.
+        let is_real = self.plan.heal_us == FOREVER;
+        if is_real && matches!(error, Error::Store(StoreError::Unknown(_))) {
+            return;
+        }
         self.place.saw(Seen::Wrong { what: format!("probe: {error}") });
     }
 

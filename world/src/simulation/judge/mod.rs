@@ -42,6 +42,11 @@ pub enum Seen {
     Changes,
     /// That was done, and answered.
     Changed,
+    /// It begins to settle a reservation of this cost with the actual one.
+    Settles {
+        cost: u64,
+        actual: u64,
+    },
     /// It was told this of a reservation that it settles with that cost.
     #[serde(skip)]
     Settled {
@@ -285,7 +290,7 @@ impl Judge {
                 return self.accounts.decided(&told, decision, now_us, store);
             }
             Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
-            Seen::Changes => self.accounts.changes(1),
+            Seen::Changes | Seen::Settles { .. } => self.accounts.changes(1),
             Seen::Changed => self.accounts.changes(-1),
             Seen::Settled { id, reservation, actual, settlement } => {
                 let store = |actual| store.settle(id, &reservation, actual);

@@ -217,6 +217,7 @@ impl Plan {
                 };
                 self.hold(what, draw)
             }
+            Theme::Quorum => self.hold(What::Quorum, draw),
             Theme::OneLock => match pick(6, draw) {
                 0 if draw.chance(200) => Work::Force { for_us: self.span(draw) },
                 0 => Work::Once { for_us: self.span(draw) },

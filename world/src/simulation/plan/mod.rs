@@ -53,6 +53,8 @@ pub enum Theme {
     Locks,
     /// They hold one lock, and run work once in all.
     OneLock,
+    /// They hold a lock on a majority of servers.
+    Quorum,
     /// They get values that one builds for all.
     Values,
     /// They count a latch down, and wait for it.
@@ -61,16 +63,24 @@ pub enum Theme {
 
 impl Theme {
     /// Those of programs on real servers.
-    pub const ALL: [Theme; 4] = [Theme::Limiters, Theme::Charges, Theme::Locks, Theme::OneLock];
+    pub const ALL: [Theme; 6] = [
+        Theme::Limiters,
+        Theme::Charges,
+        Theme::Locks,
+        Theme::OneLock,
+        Theme::Quorum,
+        Theme::Values,
+    ];
 }
 
 impl fmt::Display for Theme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Theme::Limiters => "limiters that deny",
-            Theme::Charges => "limiters that deny nothing",
+            Theme::Charges => "limiters that deny nothing, reservations",
             Theme::Locks => "semaphores, read-write locks, locks",
             Theme::OneLock => "a lock, work that runs once",
+            Theme::Quorum => "a lock on a majority of servers",
             Theme::Values => "values that one builds for all",
             Theme::Latch => "a latch",
         })

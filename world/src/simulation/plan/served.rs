@@ -60,16 +60,26 @@ impl Plan {
             return Work::Ask {
                 id: draw.between(0, 1) as usize,
                 cost: draw.one_of(&[1, 1, 1, 2, 3]),
-                verb: Verb::Acquire { wait_us },
+                verb: match theme {
+                    Theme::Charges if draw.chance(300) => Verb::Reserve {
+                        hold_us: draw.between(2 * timeout_us, 4 * timeout_us),
+                        actual: draw.chance(800).then(|| draw.between(0, 4)),
+                    },
+                    _ => Verb::Acquire { wait_us },
+                },
                 times: draw.between(1, 4) as u32,
                 every_us: draw.one_of(&[0, 1, 10 * MILLI]),
             };
         }
         let for_us = draw.between(1, 2 * self.lease_us.min(3 * SECOND));
-        // One in four of them outlasts its lease, if it was drawn so.
-        let for_us = if draw.chance(250) { for_us } else { for_us % (10 * MILLI) };
+        // One in four of them outlasts its lease, if it was drawn so; fewer where all want one thing.
+        let long = if theme == Theme::Quorum { 60 } else { 250 };
+        let for_us = if draw.chance(long) { for_us } else { for_us % (10 * MILLI) };
         let what = match draw.between(0, 3) {
             _ if theme == Theme::OneLock && draw.chance(300) => return Work::Once { for_us },
+            0 if theme == Theme::Values => return Work::Invalidate,
+            _ if theme == Theme::Values => return Work::Get { for_us },
+            _ if theme == Theme::Quorum => What::Quorum,
             0 if theme == Theme::Locks => What::Permits(draw.between(1, self.permits)),
             1 if theme == Theme::Locks => What::Read,
             2 if theme == Theme::Locks => What::Write,
