@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
 use lockage_core::{
-    Acquire, CallTime, Command, Limit, Peek, RequestId, Reservation, Settle, SlidingLog, Timestamp,
+    Acquire, CallTime, Command, Limit, Peek, RequestId, Reservation, SetLimit, Settle, SlidingLog,
+    StoredLimit, Timestamp, WithStoredLimit,
 };
 use lockage_redis::Call;
 use redis::Cmd;
@@ -102,6 +103,7 @@ pub(super) fn own() -> Vec<Case> {
     }
     cases.extend(large_logs());
     cases.push(new_keys());
+    cases.extend(slow());
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
@@ -141,6 +143,24 @@ fn large_logs() -> Vec<Case> {
         on(most, "peek of a high cost", 1_000_000, all, peek(most, 1_000_000, 500_000)),
         on(gone, "peek", 1_000_000, expired, peek(gone, 1_000_000, 1_000_000)),
         Case { most: 1, ..on(gone, "admitted", 1_000_000, expired, acquire(gone, 1_000_000, 1)) },
+    ]
+}
+
+/// What the slow path serves: a request with an id, and one under a stored limit.
+fn slow() -> [Case; 2] {
+    let limit: Limit = ADMITS.parse().expect("a limit");
+    let acquire = Acquire::new(limit, 1).expect("above zero");
+    let (named, stored) = ("token bucket, with a request id", "token bucket, stored limit");
+    let with_id = move |number: usize| {
+        let bits = (number as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+        let (id, remember) = (RequestId::from_u128(bits), Duration::from_secs(60));
+        call(&acquire.with_request(id, remember).expect("in range"), named)
+    };
+    let under = WithStoredLimit::new(acquire);
+    let before = vec![call(&SetLimit::new(StoredLimit::new(limit)), stored)];
+    [
+        case(named, "admitted", with_id),
+        Case { before, ..case(stored, "admitted", move |_| call(&under, stored)) },
     ]
 }
 

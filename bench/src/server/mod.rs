@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
             rows.push(measure(&mut counted, &mut timed, &case)?);
         }
     }
-    println!("redis-server {}, for each decision:\n{}", version.concat(), table(&rows));
+    println!("redis-server {}, for each decision:\n\n{}", version.concat(), table(&rows));
     Ok(())
 }
 
@@ -143,7 +143,7 @@ fn of_commands(server: &mut Server, commands: &[Cmd]) -> Result<f64> {
 fn table(rows: &[Row]) -> Table {
     let floor = rows.iter().find(|row| row.name == FLOOR).map(|row| row.instructions);
     let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
+    table.load_style(presets::ASCII_MARKDOWN);
     table.set_header([
         "",
         "",
