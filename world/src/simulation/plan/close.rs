@@ -1,8 +1,10 @@
 //! Makes of some worlds one in which much comes together that seldom does: each of these finds bugs that no other does
 //! within thousands.
 
+use super::draw::calendar;
 use super::{
-    End, FOREVER, Network, Options, Plan, SECOND, Terms, Theme, Trouble, Verb, What, Work, Wrong,
+    End, FOREVER, Network, Options, Plan, SECOND, Stored, Terms, Theme, Trouble, Verb, What, Work,
+    Wrong,
 };
 use crate::simulation::draw::Draw;
 
@@ -13,6 +15,7 @@ impl Plan {
             (Theme::Limiters, _) if has_focus => {}
             (Theme::Limiters, 0) => self.overtake(draw),
             (Theme::Limiters, 1) => self.lose_answers(draw),
+            (Theme::Limiters, 5) => self.meet_boundaries(draw),
             (Theme::OneLock, 0..=2) => self.copy_late(draw),
             (Theme::OneLock, 3..=5) => self.wake_one(What::Lock { is_fair: false }, draw),
             (Theme::Locks, 0..=5) => self.wake_one(What::Permits(1), draw),
@@ -55,6 +58,36 @@ impl Plan {
         for _ in 0..4 {
             let (at_us, for_us) = (draw.between(0, 6 * self.timeout_us), self.timeout_us);
             self.troubles.push(Trouble { at_us, what: Wrong::Away { server: 0, for_us } });
+        }
+    }
+
+    /// Processes ask again, for the boundaries of a stored calendar window or for each client's own key of a batch; they
+    /// end, or their jobs do, in between.
+    fn meet_boundaries(&mut self, draw: &mut Draw) {
+        let coalescing = draw.chance(500);
+        let stored = Some(Stored { is_per_client: coalescing, keep_us: None });
+        self.options = Options { stored, coalescing, batches: coalescing, ..Options::default() };
+        self.limit = "token-bucket 20/s".parse().expect("a limit");
+        self.other = calendar(draw);
+        self.ppm.truncate(2);
+        self.troubles.clear();
+        let slow_us = self.timeout_us / 4;
+        self.network = Network { least_us: slow_us / 2, most_us: slow_us, ..self.network.alike() };
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            let verb = match index {
+                0 if !coalescing => Verb::Store,
+                _ => Verb::Acquire { wait_us: 0 },
+            };
+            let every_us = draw.one_of(&[1, slow_us, 2 * slow_us]);
+            job.work = Work::Ask { id: index % 2, cost: 1, verb, times: 12, every_us };
+            job.node %= self.ppm.len();
+            job.at_us = if index == 0 { 0 } else { draw.between(0, 8) * SECOND / 4 };
+            job.polls = (index > 0 && draw.chance(500)).then(|| draw.between(2, 4) as u32);
+        }
+        for moment in 0..8 {
+            let at_us = moment * SECOND / 4 + draw.between(0, 4 * slow_us);
+            let (node, for_us) = (self.node(draw), draw.between(1, slow_us));
+            self.troubles.push(Trouble { at_us, what: Wrong::Crash { node, for_us } });
         }
     }
 

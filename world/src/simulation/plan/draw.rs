@@ -127,7 +127,7 @@ impl Plan {
         }
     }
 
-    fn node(&self, draw: &mut Draw) -> usize {
+    pub(super) fn node(&self, draw: &mut Draw) -> usize {
         draw.between(0, self.ppm.len() as u64 - 1) as usize
     }
 
@@ -424,7 +424,7 @@ fn limit_of(draw: &mut Draw) -> Limit {
     texts.join(" + ").parse().expect("limits")
 }
 
-fn calendar(draw: &mut Draw) -> Limit {
+pub(super) fn calendar(draw: &mut Draw) -> Limit {
     format!("calendar-window {}/day", draw.between(1, 12)).parse().expect("a limit")
 }
 
