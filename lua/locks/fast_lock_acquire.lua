@@ -1,11 +1,11 @@
--- Takes the lock where it is free, or holds it once more for its owner, as lock_acquire does for who does not wait in
--- line. A hold whose lease is over, and an id that the record knows but not as a live hold of this owner's, are for that one.
+-- Takes the lock where it is free, or holds it once more for its owner, as lock_acquire does without a place in line. A
+-- hold whose lease is over, and an id that the record knows but not as a live hold of this owner's, are left to it.
 --
 -- ARGV[1]  how long to remember it (us), the lease (us), refuse after this time (us), and for how long the caller waits
 --          before it is back (us, 0 where it does not), as numbers; the owner and the hold's id, 16 bytes each; and who it
 --          is in words, up to $MAX_LABEL characters
 -- Reply    the time now, then 1, the token, how many holds, the deadline: it is held;
---          0, and token, holds and deadline of who holds it, and the owner in four parts of 32 bits: refused;
+--          0, and token, holds and deadline of the holder, and the owner in four parts of 32 bits: refused;
 --          or 2: it came too late
 $fast_call
 $fast_lock

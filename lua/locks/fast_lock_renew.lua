@@ -2,7 +2,7 @@
 --
 -- ARGV[1]  how long to remember its holds, and the lease (us), as numbers; the owner, 16 bytes; and, as a number, the
 --          fencing token of the grant, or nothing for whichever it has
--- Reply    as fast_lock_release of who is refused, or as fast_lock_acquire: the grant as it stands
+-- Reply    as fast_lock_release where it is refused, or as fast_lock_acquire: the grant as it stands
 $fast_call
 $fast_lock
 if size ~= 32 and size ~= 40 then return redis.error_reply(WRONG_CALL) end

@@ -1,4 +1,4 @@
--- Tells who holds the lock, and how many wait in line; writes nothing. GET.
+-- Tells the holder of the lock, and how many wait in line; writes nothing. GET.
 --
 -- Reply    {0, now, places} and, where somebody does, the holder that `add_holder` describes, since when (us), and
 --          the characters of its label, six in each number but the last, the first one highest

@@ -4,13 +4,13 @@ $publish
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
 --   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
 -- that is its tag; of the latest grant, the owner (32 hex digits), the end of the lease (us) and the fencing token;
--- from when on the record is as if it were not there (us); until when somebody waits, who is to be woken (us); by how
--- much the token is ahead of the time of its grant (us); and the label of that grant, if it gave one. Behind the first | stand the ids of the holds (32 hex digits each), the oldest first, or nothing where it is
--- free; behind each other | one of the last four holds that ended, the oldest first: r, its id, the token of its
--- grant and how many holds were left, where it was given back; f, its id and that token, where it was freed by
--- force; x and its id, where its lease was over when the lock was granted again. Behind each > stands a place in
--- the queue, the first one first: its owner (32 hex digits) and until when it lasts (us). Places that have ended are
--- dropped by the next write.
+-- from when on the record is as if it were not there (us); until when a waiter is to be woken (us); by how much the
+-- token is ahead of the time of its grant (us); and the label of that grant, if it gave one. Behind the first | stand
+-- the ids of the holds (32 hex digits each), the oldest first, or nothing where it is free; behind each other | one of
+-- the last four holds that ended, the oldest first: r, its id, the token of its grant and how many holds were left,
+-- where it was given back; f, its id and that token, where it was freed by force; x and its id, where its lease was
+-- over when the lock was granted again. Behind each > stands a place in the queue, the first one first: its owner (32
+-- hex digits) and until when it lasts (us). Places that have ended are dropped by the next write.
 -- Where the queue is empty it is stored packed, as fast_lock.lua says.
 local MAX_HOLDS, MAX_QUEUED = $MAX_HOLDS, $MAX_QUEUED
 local ENTRY = '<$LOCK_ENTRY'   -- a hold, or one that ended, in a packed record
@@ -139,7 +139,7 @@ local function grant()
   return {0, now, HELD, token, holds(), deadline}
 end
 
--- The reply that names who holds the lock, if anyone: token, holds, deadline, and the owner in
+-- The reply that names the holder of the lock, if there is one: token, holds, deadline, and the owner in
 -- four parts of 32 bits.
 local function add_holder(reply)
   if not is_live() then return reply end

@@ -1,4 +1,4 @@
--- Tells who holds the lock; writes nothing. GET.
+-- Tells the holders of the lock; writes nothing. GET.
 --
 -- Reply    {0, now, time} until when a writer that waits keeps new readers out (us; 0: none does), and for
 --          each grant, the oldest first: 0 (reads) or 1 (writes), the owner in four parts of 32 bits, token,

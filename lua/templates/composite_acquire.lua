@@ -75,10 +75,9 @@ repeat
 until at > size
 
 -- Each is charged, and the record kept until all are as if never used.
-local keep, kept = 0, -1
 if charged > 0 then
-  local cost = charged
-  changed, c, s = true, 1, 1
+  local cost, keep = charged, 0
+  c, s = 1, 1
   for i = 1, #kinds do
     local kind, till = kinds[i]
     $for_each_algorithm
@@ -94,5 +93,6 @@ if charged > 0 then
     if till > keep then keep = till end
   end
   record = limits .. struct.pack(pattern, unpack(state))
+  redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
 end
-$fast_store
+return reply
