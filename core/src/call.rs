@@ -139,6 +139,12 @@ impl PackedCall {
         PackedCall { script, bytes: bytes.into_iter().collect() }
     }
 
+    /// Adds bytes.
+    pub(crate) fn with(mut self, bytes: impl IntoIterator<Item = u8>) -> Self {
+        self.bytes.extend(bytes);
+        self
+    }
+
     /// Returns the name of the script.
     pub fn script(&self) -> ScriptId {
         self.script

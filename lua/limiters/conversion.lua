@@ -94,5 +94,5 @@ function convert(old)
     end
   end
   convert_logs(logs_of(old), most)
-  requests, known, generation = {}, nil, nil
+  requests, kept, next_one, known, generation = {}, 0, 0, nil, nil
 end

@@ -173,9 +173,8 @@ local function read_stored(record)
   end
   if bar then
     local most, adjusted = told_numbers(stored)
-    local fewest = #stored == 1 and not is_list and not stored[1].given and 0 or most
     local behind = read_reservations(sub(record, bar), stored)
-    local refused = not behind and {DAMAGED} or read_behind(behind, most, fewest, adjusted)
+    local refused = not behind and {DAMAGED} or read_behind(behind, most, adjusted)
     if refused then return nil, refused end
   end
   return stored, same
@@ -252,7 +251,7 @@ local function states_kept_until(all)
       local fresh = last + (part.used > 0 and part.window or 0)
       keep = max(keep, (all[2] or policy) and fresh or log_kept_until(part))
     else
-      keep = max(keep, all[2] and counter_fresh_at(part) or counter_kept_until(part))
+      keep = max(keep, counter_kept_until(part))
     end
   end
   return keep

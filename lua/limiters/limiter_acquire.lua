@@ -53,7 +53,5 @@ end
 
 if broken then return {DAMAGED} end
 if not admitted then id = nil end   -- a request that was not admitted is not remembered
--- What follows from a fresh state alone is not remembered where that is a single counter's.
-local made_from = (form or logs[1] or parts[2] or parts[1].given) and as_text(before, 1)
-if admitted or converted then store(ARGV[costs], made_from) end
+if admitted or converted then store(ARGV[costs], as_text(before, 1)) end
 return told(reply)

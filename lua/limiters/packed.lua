@@ -1,5 +1,7 @@
 -- The record of a counter with nothing behind its state but reservations, or the head of a log with nothing, is packed:
--- `F1:` and a double of 8 bytes, in little-endian order, for each number of `F1 10 60000000 1763700000123456 3`. The fast path reads no other.
+-- `F1:` and a double of 8 bytes, in little-endian order, for each number of `F1 10 60000000 1763700000123456 3`. With
+-- nothing behind it but requests that were admitted it begins with `F1|`, and goes on as `fast_requests` describes. The
+-- fast path reads no other.
 -- Several counters have behind C1: the letters of their tags as one number, the first in its lowest byte, and then all
 -- numbers of C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456.
 local CONFIGS, STATES = {$LOG = 2}, {}   -- how many numbers of a part are its configuration, and of a counter its state
@@ -7,20 +9,39 @@ $for_each_algorithm
 CONFIGS.$TAG, STATES.$TAG = $CONFIGS, $STATES
 $end
 
+-- The bytes of numbers in a text.
+local function as_doubles(text)
+  local numbers = {}
+  for number in string.gmatch(text, '%d+') do numbers[#numbers + 1] = tonumber(number) end
+  return struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+end
+
+-- The record of a counter with requests behind its state, from its text; nothing where more stands there.
+local function packed_requests(tag, text)
+  local state, head, requests = match(text, '^..([^|]*)|q([ %d]+)(.*)$')
+  if not STATES[tag] or not head or string.gsub(requests, '|%x+ %d+[ %d]+', '') ~= '' then return text end
+  local record = {tag .. '|' .. as_doubles(state .. head)}
+  for id, numbers in string.gmatch(requests, '|(%x+)([ %d]+)') do
+    id = string.gsub(id, '%x%x', function(byte) return string.char(tonumber(byte, 16)) end)
+    record[#record + 1] = id .. as_doubles(numbers)
+  end
+  return table.concat(record)
+end
+
 -- A record as it is stored, from its text.
 local function packed(text)
-  local tag, numbers = sub(text, 1, 2), {}
+  local tag, letters = sub(text, 1, 2), ''
   local several = tag == '$COMPOSITE' and not find(text, ' $LOG ', 1, true)
-  if not (CONFIGS[tag] or several) or find(text, '|[^r]') then return text end
+  if not (CONFIGS[tag] or several) then return text end
+  if find(text, '|[^r]') then return packed_requests(tag, text) end
   if several then
-    local place = 1
-    numbers[1] = 0
+    local number, place = 0, 1
     for letter in string.gmatch(text, ' (%u)') do
-      numbers[1], place = numbers[1] + string.byte(letter) * place, place * 256
+      number, place = number + string.byte(letter) * place, place * 256
     end
+    letters = struct.pack('<d', number)
   end
-  for number in string.gmatch(text, ' (%d+)') do numbers[#numbers + 1] = tonumber(number) end
-  return tag .. ':' .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+  return tag .. ':' .. letters .. as_doubles(string.gsub(sub(text, 3), '%u1', ''))
 end
 
 -- Puts the tags of several counters in the place of their letters, each before its configuration; where their states end.
@@ -36,18 +57,41 @@ local function put_tags(words)
   return place - 1 + states
 end
 
--- The text of a record as it is stored; what is no number stands there as ?.
-local function unpacked(record)
-  local tag, from = match(record, '^(%u%d+):()')
-  if not tag then return record end
-  local words, whole = {tag}, floor((#record - from + 1) / 8)
-  for i = 1, whole do
-    local number
-    number, from = struct.unpack('<d', record, from)
+-- The numbers of a record from `from` on, each as a word; what is no number stands there as ?.
+local function as_words(record, from, count)
+  local words = {}
+  for i = 1, count do
+    local number = struct.unpack('<d', record, from + 8 * i - 8)
     local is_right = number >= 0 and number <= EXACT and number % 1 == 0
-    words[1 + i] = is_right and format('%.0f', number + 0) or '?'
+    words[i] = is_right and format('%.0f', number + 0) or '?'
   end
-  if whole == 0 or from <= #record then words[#words + 1] = '?' end
+  return words
+end
+
+-- The text of a counter's record with requests behind its state.
+local function unpacked_requests(tag, record)
+  local own, size = CONFIGS[tag] + STATES[tag], 40 + 8 * STATES[tag]
+  local from = 4 + 8 * own
+  local count = (#record - from - 15) / size
+  if count < 1 or count % 1 ~= 0 then return tag .. ' ?' end
+  local texts = {tag .. ' ' .. table.concat(as_words(record, 4, own), ' ')}
+  texts[2] = 'q ' .. table.concat(as_words(record, from, 2), ' ')
+  for at = from + 16, #record, size do
+    local id = string.gsub(sub(record, at, at + 15), '.', function(byte) return format('%02x', string.byte(byte)) end)
+    texts[#texts + 1] = id .. ' ' .. table.concat(as_words(record, at + 16, 3 + STATES[tag]), ' ')
+  end
+  return table.concat(texts, '|')
+end
+
+-- The text of a record as it is stored.
+local function unpacked(record)
+  local tag, behind, from = match(record, '^(%u%d+)([:|])()')
+  if behind == '|' and STATES[tag] then return unpacked_requests(tag, record) end
+  if behind ~= ':' then return record end
+  local whole = floor((#record - from + 1) / 8)
+  local words = as_words(record, from, whole)
+  table.insert(words, 1, tag)
+  if whole == 0 or from + 8 * whole <= #record then words[#words + 1] = '?' end
   local own = STATES[tag] and 1 + CONFIGS[tag] + STATES[tag] or #words
   if tag == '$COMPOSITE' then own = put_tags(words) end
   if own >= #words then return table.concat(words, ' ') end

@@ -2,15 +2,16 @@
 --   |blocked 1763700060123456
 -- first, where the key is blocked: until then (us) nothing is admitted; and the requests with an id,
 -- which can be sent again when a reply was lost (D11). A record remembers those that did something,
--- the last eight of them, so that the next time the same reply is given and nothing is charged. The
--- oldest comes first, each as
---   |0000000000000000000000000000c0de 1763700060123456 3 1763700000123456 ...
--- that is its id (32 hex digits), until when it is remembered (us), its cost, or of an adjustment its
--- letter and amount such as t3, the time that was replied (us), and the numbers that the reply was made
--- from: see the acquire scripts and limiter_adjust.
+-- the last eight of them, so that the next time the same reply is given and nothing is charged:
+--   |q 1763700060123456 3|0000000000000000000000000000c0de 1763700060123456 3 1763700000123456 ...
+-- that is until when any is remembered (us), or later; the place among them, from 0, that the next one
+-- takes; and each in its place: its id (32 hex digits), until when it is remembered (us), its cost, or
+-- of an adjustment its letter and amount such as t3, the time that was replied (us), and the numbers
+-- that the reply was made from: see the acquire scripts and limiter_adjust. All are dropped once none
+-- is remembered. Of a counter by itself with no more behind its state, `fast_requests` reads them, too.
 local REMEMBERED = $REMEMBERED_REQUESTS
 local id, remember    -- of this request, if it has an id; remember in us
-local requests = {}   -- those that are remembered now, as text
+local requests, kept, next_one = {}, 0, 0   -- those of the record, as text; until when; where the next one goes
 local known           -- this one, if it is among them
 local blocked         -- until when the key is, if it is now
 
@@ -26,9 +27,8 @@ local function read_request(cost)
 end
 
 -- Reads what stands behind a state, from the first | on; or why it cannot be read. The reply to a
--- request was made from `most` numbers or from `fewest`, that to an adjustment from `adjusted`.
-local function read_behind(text, most, fewest, adjusted)
-  local count, name = 0, nil
+-- request was made from `most` numbers, that to an adjustment from `adjusted`.
+local function read_behind(text, most, adjusted)
   local till = match(text, '^|blocked (%d+)')
   if till then
     text = sub(text, #'|blocked ' + #till + 1)
@@ -36,21 +36,28 @@ local function read_behind(text, most, fewest, adjusted)
     if till > EXACT then return {DAMAGED} end
     if now < till then blocked = till end
   end
-  if find(text, '^[^|]') then return {DAMAGED} end
-  for request in string.gmatch(text, '|([^|]*)') do
-    local letter, rest
+  if text == '' then return end
+  local place, from
+  till, place, from = match(text, '^|q (%d+) (%d)()|')
+  if not till then return {DAMAGED} end
+  kept, next_one = tonumber(till), tonumber(place)
+  local is_newer
+  for request in string.gmatch(sub(text, from), '|([^|]*)') do
+    local name, letter, rest
     name, till, letter, rest = match(request, '^(%x+) (%d+) ([tfpbu]?)%d+ %d+(.*)$')
     local left, numbers = string.gsub(rest or '', ' %d+', '')
-    local told = numbers == most or numbers == fewest
-    if letter ~= '' then told = numbers == adjusted end
-    count = count + 1
-    if not is_id(name) or left ~= '' or not told or count > REMEMBERED then return {DAMAGED} end
-    if tonumber(till) > EXACT then return {DAMAGED} end
-    if now < tonumber(till) then
-      requests[#requests + 1] = request
-      if name == id then known = request end
+    if not is_id(name) or left ~= '' or numbers ~= (letter == '' and most or adjusted) or tonumber(till) > EXACT then
+      return {DAMAGED}
+    end
+    requests[#requests + 1] = request
+    -- Of two of one id, which are known where the clock was set back, the later one counts.
+    if name == id and now < tonumber(till) and not (is_newer and #requests > next_one) then
+      known, is_newer = request, #requests <= next_one
     end
   end
+  local count = #requests
+  if kept > EXACT or next_one >= REMEMBERED or next_one ~= count and count ~= REMEMBERED then return {DAMAGED} end
+  if now >= kept then requests, kept, next_one, known = {}, 0, 0, nil end
 end
 
 -- The state of a counter's record, which begins at `from`, without what stands behind it, which is read; or nothing
@@ -60,7 +67,7 @@ local function read_state(record, from)
   if not bar then return sub(record, from) end
   local state = sub(record, from, bar - 1)
   local _, most = string.gsub(state, '%d+', '')
-  local refused = read_behind(sub(record, bar), most, 0, 2 + most)
+  local refused = read_behind(sub(record, bar), most, 2 + most)
   if refused then return nil, refused end
   return state
 end
@@ -80,13 +87,15 @@ end
 -- id, and until when any of it matters. `told`: the numbers that the reply is made from.
 local function remembered(cost, told, letter)
   if id then
-    if #requests == REMEMBERED then table.remove(requests, 1) end
-    requests[#requests + 1] = format('%s %.0f %s%.0f %.0f', id, now + remember, letter or '', cost, now)
-      .. (told and told ~= '' and ' ' .. told or '')
+    local till = now + remember
+    -- For longer than it has to be, so that the fast path need not set the expiry anew for each.
+    if till > kept then kept = till + floor(remember / 2) end
+    requests[next_one + 1] = format('%s %.0f %s%.0f %.0f %s', id, till, letter or '', cost, now, told)
+    next_one = (next_one + 1) % REMEMBERED
   end
-  local behind, till = '', 0
-  if blocked then behind, till = format('|blocked %.0f', blocked), blocked end
-  if #requests == 0 then return behind, till end
-  for i = 1, #requests do till = max(till, tonumber(match(requests[i], ' (%d+)'))) end
-  return behind .. '|' .. table.concat(requests, '|'), till
+  local behind = blocked and format('|blocked %.0f', blocked) or ''
+  if requests[1] then
+    behind = behind .. format('|q %.0f %d|', kept, next_one) .. table.concat(requests, '|')
+  end
+  return behind, max(kept, blocked or 0)
 end

@@ -70,7 +70,8 @@ impl<'l> Algorithm<'l> {
             ("old_state", listed(state, "old_")),
             // Before anything was charged.
             ("reserved_state", listed(state, "").replace(counted, "before")),
-            ("config_at", places("config[c", 0..config.len())),
+            ("config_at", places("all[c", 0..config.len())),
+            ("old_at", places("all[o", 0..state.len())),
             ("state_at", places("state[s", 0..state.len())),
             ("counted_at", places("state[s", place(counted)..place(counted) + 1)),
         ];
@@ -88,7 +89,9 @@ impl<'l> Algorithm<'l> {
         ];
         let numbers = [
             ("TAG", self.tag().to_owned()),
-            ("TAG_NUMBER", tag_number(self.tag()).to_string()),
+            ("TAG_NUMBER", tag_number(self.tag(), b':').to_string()),
+            // Of a record with requests behind its state.
+            ("REMEMBERING_NUMBER", tag_number(self.tag(), b'|').to_string()),
             ("LETTER", self.tag().as_bytes()[0].to_string()),
             ("D_CONFIG", "d".repeat(config.len())),
             ("D_STATE", "d".repeat(state.len())),
@@ -99,6 +102,8 @@ impl<'l> Algorithm<'l> {
             ("CONFIG_SIZE", (8 * config.len()).to_string()),
             ("RECORD_SIZE", record_size(config.len() + state.len()).to_string()),
             ("PLACE", record_size(config.len()).to_string()),
+            // Of one request that is remembered.
+            ("REQUEST_SIZE", (16 + 8 * (3 + state.len())).to_string()),
             // Of one reservation while it is open.
             ("RESERVED_SIZE", record_size(8 + config.len() + state.len()).to_string()),
             ("COUNTED", place_or_nil("counted")),
@@ -123,8 +128,8 @@ fn places(at: &str, range: std::ops::Range<usize>) -> String {
     range.map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what a packed record of this tag begins with, as the number that `<I3` reads.
-pub(crate) fn tag_number(tag: &str) -> u32 {
-    let bytes = tag.bytes().chain([b':']).enumerate();
+/// Returns what a packed record of this tag and what stands `behind` it begins with, as the number that `<I3` reads.
+pub(crate) fn tag_number(tag: &str, behind: u8) -> u32 {
+    let bytes = tag.bytes().chain([behind]).enumerate();
     bytes.map(|(place, byte)| u32::from(byte) << (8 * place)).sum()
 }

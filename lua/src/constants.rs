@@ -48,11 +48,11 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LATEST_TIME", Timestamp::MAX.as_micros()),
         // The latest end of what a call can ask for: as long after the latest time.
         ("LATEST_END", exact - span / 2),
-        ("LOCK_NUMBER", tag_number(LOCK).into()),
-        ("LOG_NUMBER", tag_number(LOG).into()),
+        ("LOCK_NUMBER", tag_number(LOCK, b':').into()),
+        ("LOG_NUMBER", tag_number(LOG, b':').into()),
         ("MAX_LOG", SlidingLog::MAX_LIMIT),
         ("MAX_CARRIED", SlidingLog::MAX_CARRIED),
-        ("RESERVATION_NUMBER", tag_number(RESERVATION).into()),
+        ("RESERVATION_NUMBER", tag_number(RESERVATION, b':').into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
         ("ZONES", Zone::COUNT.into()),
     ];

@@ -13,7 +13,7 @@
 //! assert!(script.source().contains("KEYS[1]"));
 //! ```
 //!
-//! The repository has each script whole, for other languages, in `vectors/scripts`.
+//! `cargo run -p lockage-tests --bin vectors` writes each script whole, for other languages, to `vectors/scripts`.
 
 mod algorithm;
 mod constants;

@@ -18,6 +18,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use lockage_core::Composite;
+
 use crate::algorithm::Algorithm;
 
 /// A file, taken apart.
@@ -98,7 +100,12 @@ impl Library {
         }
         let tags = library.algorithms(true).map(|it| it.tag()[..1].to_owned());
         let letters = tags.collect();
-        library.constants = Arc::new(constants.into_iter().chain([("LETTERS", letters)]).collect());
+        // As many as several have numbers at most.
+        let len = |it: Algorithm<'_>| it.names("config").len() + it.names("state").len();
+        let most = library.algorithms(false).map(len).max().unwrap_or_default();
+        let doubles = format!("<{}", "d".repeat(Composite::MAX_LIMITS * most));
+        let of_files = [("LETTERS", letters), ("DOUBLES", doubles)];
+        library.constants = Arc::new(constants.into_iter().chain(of_files).collect());
         library
     }
 

@@ -8,10 +8,10 @@ $fast_call
 -- A key of another type is none of these records.
 local record = redis.pcall('GET', key)
 if size == 0 or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
-local letters = struct.unpack('<d', call)
-local kinds, configs, numbers = {}, 0, 0
-while letters ~= 0 do
-  local kind = letters % 256
+local letters, configs, numbers, count = struct.unpack('<d', call), 0, 0, 0
+local rest = letters
+while rest ~= 0 do
+  local kind = rest % 256
   $for_each_algorithm
   $elseif kind == $LETTER then   -- $TAG
     configs, numbers = configs + $CONFIGS, numbers + $STATES
@@ -19,38 +19,40 @@ while letters ~= 0 do
   else
     return redis.error_reply(WRONG_CALL)
   end
-  kinds[#kinds + 1] = kind
-  letters = (letters - kind) / 256
+  rest, count = (rest - kind) / 256, count + 1
 end
 local head = 8 + 8 * configs
-if size <= head or #kinds < 2 or #kinds > $MAX_LIMITS then return redis.error_reply(WRONG_CALL) end
-local config = {struct.unpack('<' .. string.rep('d', configs), call, 9)}
-local limits, pattern = '$COMPOSITE:' .. string.sub(call, 1, head), '<' .. string.rep('d', numbers)
-local state = {}
+if size <= head or count < 2 or count > $MAX_LIMITS then return redis.error_reply(WRONG_CALL) end
+local DOUBLES = '$DOUBLES'   -- of which the first few tell the form of as many numbers
+local all, state = nil, {}   -- the configurations with the states that are stored behind them, and the new states
 if record then
-  if #record ~= 3 + head + 8 * numbers or string.sub(record, 1, 3 + head) ~= limits then
+  if #record ~= 3 + head + 8 * numbers or string.sub(record, 1, 3) ~= '$COMPOSITE:'
+    or string.find(record, string.sub(call, 1, head), 4, true) ~= 4
+  then
     return redis.error_reply(NEEDS_SLOW_PATH)
   end
-  state = {struct.unpack(pattern, record, 4 + head)}
-  for i = 1, numbers do
-    local number = state[i]
+  all = {struct.unpack(string.sub(DOUBLES, 1, 1 + configs + numbers), record, 12)}
+  for i = 1 + configs, configs + numbers do
+    local number = all[i]
     if not (number >= 0 and number % 1 == 0 and number <= $EXACT) then return redis.error_reply(NEEDS_SLOW_PATH) end
   end
 else
+  all = {struct.unpack(string.sub(DOUBLES, 1, 1 + configs), call, 9)}
   for i = 1, configs do
-    local number = config[i]
+    local number = all[i]
     if not (number >= 1 and number % 1 == 0 and number <= $EXACT) then return redis.error_reply(WRONG_CALL) end
   end
 end
 
 -- What counts of each now, and the largest cost that all of them admit.
-local c, s, least = 1, 1, $EXACT
-for i = 1, #kinds do
-  local kind, wrong, left = kinds[i]
+local c, o, s, least = 1, 1 + configs, 1, $EXACT
+rest = letters
+while rest ~= 0 do
+  local kind, wrong, left = rest % 256
   $for_each_algorithm
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
-    local $state = $state_at
+    local $state = $old_at
     $wrong
     if not record then
       $new
@@ -58,13 +60,14 @@ for i = 1, #kinds do
     $settle
     $left
     $state_at = $state
-    c, s = c + $CONFIGS, s + $STATES
+    c, o, s = c + $CONFIGS, o + $STATES, s + $STATES
   $end
   end
   if wrong then return redis.error_reply(WRONG_CALL) end
   if left < least then least = left end
+  rest = (rest - kind) / 256
 end
-local reply = struct.pack('<d', now) .. struct.pack(pattern, unpack(state))
+local reply = struct.pack(string.sub(DOUBLES, 1, 2 + numbers), now, unpack(state))
 
 local charged, at = 0, 1 + head
 repeat
@@ -73,26 +76,44 @@ repeat
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
   if cost <= least then charged, least = charged + cost, least - cost end
 until at > size
+if charged == 0 then return reply end
 
--- Each is charged, and the record kept until all are as if never used.
-if charged > 0 then
-  local cost, keep = charged, 0
-  c, s = 1, 1
-  for i = 1, #kinds do
-    local kind, till = kinds[i]
-    $for_each_algorithm
-    $elseif kind == $LETTER then   -- $TAG
-      local $config = $config_at
-      local $state = $state_at
-      $counted = $counted + $COST
-      $counted_at = $counted
-      $fresh_at
-      c, s = c + $CONFIGS, s + $STATES
-    $end
+-- Each is charged. The record is kept for as long as any of them, and its expiry stays where the old one was kept so long.
+local cost, new_till, old_till = charged, 0, record and 0
+c, o, s, rest = 1, 1 + configs, 1, letters
+while rest ~= 0 do
+  local kind, till, span, is_kept = rest % 256
+  $for_each_algorithm
+  $elseif kind == $LETTER then   -- $TAG
+    local $config = $config_at
+    local $state = $state_at
+    $counted = $counted + $COST
+    $counted_at = $counted
+    $span
+    $keep
+    if till > new_till then new_till = till end
+    $state = $old_at
+    if old_till then
+      $is_kept
+      if is_kept then
+        $keep
+      end
     end
-    if till > keep then keep = till end
+    c, o, s = c + $CONFIGS, o + $STATES, s + $STATES
+  $end
   end
-  record = limits .. struct.pack(pattern, unpack(state))
-  redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
+  if not is_kept then
+    old_till = nil
+  elseif till > old_till then
+    old_till = till
+  end
+  rest = (rest - kind) / 256
+end
+local new_state = struct.pack(string.sub(DOUBLES, 1, 1 + numbers), unpack(state))
+if new_till == old_till then
+  redis.call('SETRANGE', key, 3 + head, new_state)
+else
+  record = '$COMPOSITE:' .. string.sub(call, 1, head) .. new_state
+  redis.call('SET', key, record, 'PX', math.ceil((new_till - now) / 1000) + skew)
 end
 return reply

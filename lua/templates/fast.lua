@@ -4,20 +4,35 @@ $about
 -- Given          $each_given: $given_words
 -- State          $state: $state_words
 -- Call           $each_call: $call_words
--- ARGV[1] is $asked, then one or more costs. The record is $TAG: and $config, $state, and behind
--- them what `reservations` describes, of which a bucket's lowest level changes here.
--- The reply is the time and, where there is a record, its state as it was stored.
+-- ARGV[1] is $asked, then one or more costs; or one, a |, the 16 bytes of an id, and for how long the request is
+-- remembered by it (us). The record is $TAG: and $config, $state, and behind them what `reservations`
+-- describes, of which a bucket's lowest level changes here; or as `fast_requests` describes.
+-- The reply is the time and, where there is a record, its state as it was stored. That to a request with an id has
+-- a state always: without a record a fresh one.
 --
 $fast_call
 -- A key of another type is none of these records.
 local record = redis.pcall('GET', key)
-if size < $CALL_SIZE or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
+local id, remember          -- of this request, if it has an id
+local kept, next_one, are_known   -- of those that the record remembers, if it does, and whether they are known now
+if size == $CALL_SIZE + 25 then
+  $read_id
+elseif size < $CALL_SIZE or size % 8 ~= 0 then
+  return redis.error_reply(WRONG_CALL)
+end
 local $asked, cost, at = struct.unpack('<$D_ASKEDd', call)
 if not ($each_call >= 0) then return redis.error_reply(WRONG_CALL) end
 if not ($each_given >= 0 and $each_given % 1 == 0 and $each_given <= $EXACT) then return redis.error_reply(WRONG_CALL) end
 $read_counter
 local reply
-$reply
+if id then
+  if are_known then
+    $repeated
+  end
+  $told
+else
+  $reply
+end
 
 local left   -- the largest cost that fits
 $left
@@ -33,9 +48,13 @@ while true do
   cost, at = struct.unpack('<d', call, at)
 end
 if not changed then return reply end
+local new_state
+if id or kept then
+  $remember
+end
 
 -- The record is kept until `till` (us). Where the old one was kept until then, too, its expiry stays.
-local new_state, span, till
+local span, till
 $pack_state
 $span
 $keep
@@ -91,6 +110,15 @@ else
 end
 
 -- @read_reserved
+if #record > $RECORD_SIZE and string.byte(record, 3) == 124 then   -- |
+  $read_remembered
+elseif id then
+  return redis.error_reply(NEEDS_SLOW_PATH)
+else
+  $read_lowest
+end
+
+-- @read_lowest
 $if_identity
 if #record ~= $RECORD_SIZE + 16 then return redis.error_reply(NEEDS_SLOW_PATH) end
 tag, $stored_config, $stored_state = struct.unpack('<I3$D_CONFIG$D_STATE', record)

@@ -103,7 +103,8 @@ pub(super) fn own() -> Vec<Case> {
     }
     cases.extend(large_logs());
     cases.push(new_keys());
-    cases.extend(slow());
+    cases.extend(with_id());
+    cases.push(stored());
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
@@ -146,22 +147,33 @@ fn large_logs() -> Vec<Case> {
     ]
 }
 
-/// What the slow path serves: a request with an id, and one under a stored limit.
-fn slow() -> [Case; 2] {
-    let limit: Limit = ADMITS.parse().expect("a limit");
-    let acquire = Acquire::new(limit, 1).expect("above zero");
-    let (named, stored) = ("token bucket, with a request id", "token bucket, stored limit");
-    let with_id = move |number: usize| {
-        let bits = (number as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
-        let (id, remember) = (RequestId::from_u128(bits), Duration::from_secs(60));
-        call(&acquire.with_request(id, remember).expect("in range"), named)
+/// A request with an id, each time another one.
+fn with_id() -> [Case; 2] {
+    const NAME: &str = "token bucket, with a request id";
+    let named = |limit: &str| {
+        let acquire =
+            Acquire::new(limit.parse::<Limit>().expect("a limit"), 1).expect("above zero");
+        move |number: usize| {
+            let bits = (number as u128 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
+            let (id, remember) = (RequestId::from_u128(bits), Duration::from_secs(60));
+            call(&acquire.with_request(id, remember).expect("in range"), NAME)
+        }
     };
-    let under = WithStoredLimit::new(acquire);
-    let before = vec![call(&SetLimit::new(StoredLimit::new(limit)), stored)];
+    let denied = named("token-bucket 8/day");
+    let before = (0..8).map(&denied).collect();
     [
-        case(named, "admitted", with_id),
-        Case { before, ..case(stored, "admitted", move |_| call(&under, stored)) },
+        case(NAME, "admitted", named(ADMITS)),
+        Case { before, ..case(NAME, "denied", move |number| denied(8 + number)) },
     ]
+}
+
+/// A request under a stored limit.
+fn stored() -> Case {
+    const NAME: &str = "token bucket, stored limit";
+    let limit: Limit = ADMITS.parse().expect("a limit");
+    let under = WithStoredLimit::new(Acquire::new(limit, 1).expect("above zero"));
+    let before = vec![call(&SetLimit::new(StoredLimit::new(limit)), NAME)];
+    Case { before, ..case(NAME, "admitted", move |_| call(&under, NAME)) }
 }
 
 /// On a key with none and with many open reservations: one that is reserved and settled in turn, and a plain request.

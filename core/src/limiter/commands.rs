@@ -144,9 +144,14 @@ impl Command for Acquire {
     }
 
     fn encode_packed(&self) -> Option<PackedCall> {
-        match self.request {
-            Some(_) => None,
-            None => pack_acquire(&self.limit, self.costs()),
+        let call = pack_acquire(&self.limit, self.costs())?;
+        match &self.request {
+            None => Some(call),
+            // Records of logs and of several limits have their requests as text.
+            Some(request) => {
+                let is_counter = self.limit.single().is_some_and(|limit| !limit.is_log());
+                is_counter.then(|| call.with(request.packed()))
+            }
         }
     }
 
@@ -364,10 +369,9 @@ fn apply_acquire(
                 return Ok(());
             }
             if let Some(told) = &mut told {
-                let before = if limit.replies_settled() { Some(&settled) } else { prior };
-                if let Some(&state) = before {
-                    told.extend(LimitState { limit: *limit, state }.numbers());
-                }
+                let prior = prior.filter(|_| !limit.replies_settled());
+                let state = prior.copied().unwrap_or(settled);
+                told.extend(LimitState { limit: *limit, state }.numbers());
             }
             if let Some(all) = slot.as_mut().and_then(|record| record.reservations.as_mut()) {
                 all.lower(&[LimitState { limit: *limit, state: settled }]);

@@ -29,7 +29,7 @@ pub use with_stored_limit::{LimitCommand, StoredLimitOutcome, WithStoredLimit};
 
 pub(crate) use key_state::LimitState;
 pub(crate) use max_wait::MaxWait;
-pub(crate) use request::Requests;
+pub(crate) use request::{REQUESTS, Requests};
 pub(crate) use reservations::{ReservationRecord, Reservations};
 pub(crate) use stored::Policy;
 pub(crate) use transaction::GroupRecord;

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use super::adjust::{self, Operation};
 use super::wire;
+use crate::call::packed;
 use crate::error::ConfigError;
 use crate::exact::half_span;
 use crate::id::id;
@@ -31,6 +32,12 @@ pub(super) struct Request {
 }
 
 impl Request {
+    /// Returns it as scripts of the fast path take it, after the only cost.
+    pub(super) fn packed(&self) -> impl Iterator<Item = u8> {
+        let id = self.id.as_u128().to_be_bytes();
+        core::iter::once(b'|').chain(id).chain(packed(self.remember_us))
+    }
+
     pub(super) fn new(id: RequestId, remember: Duration) -> Result<Self, ConfigError> {
         let remember_us = half_span("time to remember a request", remember)?;
         Ok(Request { id, remember_us })
@@ -38,12 +45,20 @@ impl Request {
 
     /// Until when one that was decided at `now` is remembered.
     pub(super) fn until(&self, now: Timestamp) -> Timestamp {
-        Timestamp::computed(now.as_micros() + self.remember_us)
-            .expect("at most half of MAX_SPAN after an accepted time")
+        later(now, self.remember_us)
+    }
+
+    /// Half as long again.
+    fn until_and_half(&self, now: Timestamp) -> Timestamp {
+        later(now, self.remember_us + self.remember_us / 2)
     }
 }
 
-/// As scripts take it.
+fn later(now: Timestamp, us: u64) -> Timestamp {
+    Timestamp::computed(now.as_micros() + us).expect("at most MAX_SPAN after an accepted time")
+}
+
+/// As scripts of the slow path take it.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.id, self.remember_us)
@@ -90,28 +105,51 @@ impl What {
     }
 }
 
-/// The requests that a record remembers, the oldest first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Requests(Vec<Remembered>);
+/// The requests that a record remembers, each in its place. The next one takes the place of the oldest, and all are
+/// dropped once none is remembered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Requests {
+    all: Vec<Remembered>,
+    /// The place of the next one, from 0.
+    next: usize,
+    /// Until when any is remembered, or longer, so that the expiry need not be set anew for each; the epoch if there
+    /// are none.
+    until: Timestamp,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Requests { all: Vec::new(), next: 0, until: Timestamp::EPOCH }
+    }
+}
 
 impl Requests {
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
     }
 
-    /// Returns the time from which none of them is remembered.
+    /// Returns the time from which none of them is remembered, and all are dropped.
     pub(crate) fn until(&self) -> Timestamp {
-        let all = self.0.iter().map(|request| request.until);
-        all.max().unwrap_or(Timestamp::EPOCH)
+        self.until
     }
 
+    /// Returns the request under an id; the later one of two that are remembered because the clock was set back.
     pub(super) fn find(&self, id: RequestId, now: Timestamp) -> Option<&Remembered> {
-        self.0.iter().find(|request| request.id == id && now < request.until)
+        let (newer, older) = self.all.split_at(self.next.min(self.all.len()));
+        let mut latest_first = newer.iter().rev().chain(older.iter().rev());
+        latest_first.find(|request| request.id == id && now < request.until.min(self.until))
     }
 
-    /// Drops those that are no longer remembered.
+    /// Returns whether all are acquires, as scripts of the fast path know them.
+    pub(crate) fn are_acquires(&self) -> bool {
+        self.all.iter().all(|request| matches!(request.what, What::Acquire(_)))
+    }
+
+    /// Drops them if none is remembered.
     pub(crate) fn prune(&mut self, now: Timestamp) {
-        self.0.retain(|request| now < request.until);
+        if self.until <= now {
+            *self = Requests::default();
+        }
     }
 
     pub(super) fn remember(
@@ -121,28 +159,42 @@ impl Requests {
         now: Timestamp,
         told: Vec<u64>,
     ) {
-        if self.0.len() == REMEMBERED_REQUESTS {
-            self.0.remove(0);
-        }
         let until = request.until(now);
-        self.0.push(Remembered { id: request.id, until, what, now, told });
+        if until > self.until {
+            self.until = request.until_and_half(now);
+        }
+        let one = Remembered { id: request.id, until, what, now, told };
+        match self.all.get_mut(self.next) {
+            Some(oldest) => *oldest = one,
+            None => self.all.push(one),
+        }
+        self.next = (self.next + 1) % REMEMBERED_REQUESTS;
     }
 
-    /// Reads what follows the state of a record of these limits, each in a text of its own.
+    /// Reads what follows the state of a record of these limits: `head`, then each in a text of its own.
     pub(crate) fn read<'a>(
+        head: &str,
         texts: impl Iterator<Item = &'a str>,
         limits: &[Single],
     ) -> Option<Requests> {
-        let requests: Vec<_> =
+        let &[until, next] = &read_numbers(head)?[..] else { return None };
+        let until = Timestamp::computed(until)?;
+        let next = usize::try_from(next).ok().filter(|next| *next < REMEMBERED_REQUESTS)?;
+        let all: Vec<_> =
             texts.map(|text| Remembered::read(text, limits)).collect::<Option<_>>()?;
-        (requests.len() <= REMEMBERED_REQUESTS).then_some(Requests(requests))
+        let is_full = all.len() == REMEMBERED_REQUESTS;
+        (!all.is_empty() && (is_full || next == all.len())).then_some(Requests { all, next, until })
     }
 }
 
 /// As it follows the state of a record.
 impl fmt::Display for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Remembered { id, until, what, now, told } in &self.0 {
+        if self.is_empty() {
+            return Ok(());
+        }
+        write!(f, "|{REQUESTS} {} {}", self.until.as_micros(), self.next)?;
+        for Remembered { id, until, what, now, told } in &self.all {
             write!(f, "|{id} {} {what} {}", until.as_micros(), now.as_micros())?;
             for number in told.iter() {
                 write!(f, " {number}")?;
@@ -151,6 +203,9 @@ impl fmt::Display for Requests {
         Ok(())
     }
 }
+
+/// The word before what a record says of all its requests.
+pub(crate) const REQUESTS: &str = "q";
 
 impl Remembered {
     fn read(text: &str, limits: &[Single]) -> Option<Remembered> {

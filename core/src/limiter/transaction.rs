@@ -24,22 +24,22 @@ pub(crate) struct GroupRecord {
 }
 
 impl GroupRecord {
-    /// Returns from when on it may be forgotten, in microseconds.
-    pub(crate) fn forget_at(&self) -> u64 {
-        self.kept_until().unwrap_or_else(|| self.fresh_at())
+    /// Returns from when on it may be forgotten, in microseconds. A log of a stored limit, or one of several limits, goes
+    /// as soon as nothing counts any more.
+    pub(crate) fn forget_at(&self, is_stored: bool) -> u64 {
+        let is_alone = self.parts.len() == 1 && !is_stored;
+        let forget_at = |part: &LimitState| match part.is_log() && !is_alone {
+            true => part.fresh_at(),
+            false => part.forget_at(),
+        };
+        self.parts.iter().map(forget_at).max().unwrap_or_default()
     }
 
-    /// Returns when nothing counts any more, in microseconds.
-    pub(crate) fn fresh_at(&self) -> u64 {
-        self.parts.iter().map(LimitState::fresh_at).max().unwrap_or_default()
-    }
-
-    /// Returns until when the record of a log by itself is kept, where anything counts.
-    pub(crate) fn kept_until(&self) -> Option<u64> {
-        match &self.parts[..] {
-            [only] => only.kept_until(),
-            _ => None,
-        }
+    /// Returns whether the fast path can tell from the states until when it was kept: so it leaves an equal expiry
+    /// unchanged.
+    pub(crate) fn has_known_end(&self) -> bool {
+        (self.parts.len() == 1 || !self.has_log())
+            && self.parts.iter().all(|part| part.kept_until().is_some())
     }
 
     pub(crate) fn has_log(&self) -> bool {

@@ -174,10 +174,6 @@ pub(super) fn recall(
     now: Timestamp,
     told: &[u64],
 ) -> Option<Decision> {
-    let mut key = match (limits, told) {
-        // A counter that had no record.
-        ([only], []) if !only.is_log() && !only.replies_settled() => KeyState::fresh(limits, now),
-        _ => KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?.0,
-    };
+    let (mut key, _) = KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?;
     Some(key.decide(cost, &[])).filter(Decision::is_allowed)
 }

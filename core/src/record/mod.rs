@@ -85,7 +85,8 @@ impl Body {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// A string. The numbers of a counter with only reservations after its state are kept in binary, so that `F1 10
-    /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each. Several counters are
+    /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each; with only admitted
+    /// requests after it, so is the whole record, after `F1|`. Several counters are
     /// `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A lock with an
     /// empty queue has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
     /// other. The bytes of a fenced value are kept unchanged: in its text, a backslash and what is not UTF-8 are `\x`
@@ -123,9 +124,7 @@ impl Record {
     pub fn forget_at(&self) -> Timestamp {
         let until = match &self.body {
             Body::Counter(part) => time(part.forget_at()),
-            // A stored limit goes as soon as nothing counts any more.
-            Body::Group(record) if self.policy.is_some() => time(record.fresh_at()),
-            Body::Group(record) => time(record.forget_at()),
+            Body::Group(record) => time(record.forget_at(self.policy.is_some())),
             Body::Lock(record) => time(record.keep),
             Body::Fenced(record) => time(record.until),
             Body::Semaphore(record) => time(record.forget_at()),
@@ -147,32 +146,48 @@ impl Record {
     }
 
     /// Returns whether it is kept for exactly as long as an `earlier` record of the same lock or reservation, or of the
-    /// same counter or log, of which only the state was written. If so, a store leaves the key's expiry unchanged.
+    /// same counter or log that the fast path has written again. If so, a store leaves the key's expiry unchanged.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
-        match (&self.body, &earlier.body) {
-            (Body::Lock(now), Body::Lock(before)) => now.keep == before.keep,
-            (Body::Reservation(now), Body::Reservation(before)) => {
-                now.forget_at() == before.forget_at()
+        let is_same_kind = match (&self.body, &earlier.body) {
+            (Body::Lock(_), Body::Lock(_)) | (Body::Reservation(_), Body::Reservation(_)) => true,
+            (Body::Counter(now), Body::Counter(before)) => {
+                let is_same = now.limit.acts_as(&before.limit);
+                is_same && now.kept_until().is_some() && before.kept_until().is_some()
             }
-            (now, before) => {
-                let kept_until = |body: &Body| match body.limits()? {
-                    [only] => only.kept_until(),
-                    _ => None,
-                };
-                let limits = before.limits().unwrap_or_default();
-                now.is_of(limits.iter().map(|part| &part.limit))
-                    && kept_until(now).is_some()
-                    && kept_until(now) == kept_until(before)
-                    && self.is_bare()
-                    && earlier.is_bare()
+            (Body::Group(now), Body::Group(before)) => {
+                let limits = before.parts.iter().map(|part| &part.limit);
+                let is_bare = self.is_bare() && self.reservations.is_none();
+                is_bare && self.body.is_of(limits) && now.has_known_end() && before.has_known_end()
             }
-        }
+            _ => false,
+        };
+        is_same_kind
+            && self.is_left_by_fast_path(earlier)
+            && self.forget_at() == earlier.forget_at()
+    }
+
+    /// Returns whether the fast path knows what is behind the state of a limiter's record, and of an `earlier` one: only
+    /// reservations, or, of a counter, only requests.
+    fn is_left_by_fast_path(&self, earlier: &Record) -> bool {
+        let both = [self, earlier];
+        let has_requests = both.iter().any(|record| !record.requests.is_empty());
+        both.iter().all(|record| record.is_open())
+            && (!has_requests || both.iter().all(|record| record.remembers_acquires_alone()))
+    }
+
+    fn remembers_acquires_alone(&self) -> bool {
+        let is_counter = matches!(self.body, Body::Counter(_));
+        is_counter && self.reservations.is_none() && self.requests.are_acquires()
     }
 
     /// Returns whether a limiter's record has only its limits, their states, and its reservations.
     fn is_bare(&self) -> bool {
-        let is_open = self.blocked_until.is_none() && self.policy.is_none();
-        is_open && self.requests.is_empty()
+        self.is_open() && self.requests.is_empty()
+    }
+
+    /// Returns whether a limiter's record is neither blocked nor of a stored limit.
+    fn is_open(&self) -> bool {
+        self.blocked_until.is_none() && self.policy.is_none()
     }
 
     /// Returns the kind and format version, such as `F1`, without that of a stored limit before it.

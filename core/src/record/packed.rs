@@ -9,15 +9,17 @@ use super::{read_number, read_numbers};
 use crate::call::{packed, whole};
 use crate::fenced::FencedRecord;
 use crate::limit::{Composite, Single};
-use crate::limiter::{COMPOSITE_TAG, ReservationRecord};
+use crate::limiter::{COMPOSITE_TAG, REQUESTS, RequestId, ReservationRecord};
 use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
 
 /// Returns a record of this text as a store keeps it. A record of one or several counters, with only reservations after
-/// the state, is packed after its tag and a colon; so is that of one reservation.
+/// the state, is packed after its tag and a colon; so is that of one reservation. One of a counter, with only admitted
+/// requests after the state, is packed after its tag and a bar.
 pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
+        .or_else(|| pack_requests(text))
         .or_else(|| pack_several(text))
         .or_else(|| LockRecord::pack_text(text))
         .or_else(|| pack_reservation(text))
@@ -63,6 +65,43 @@ fn split_reserved(text: &str) -> Option<(&str, Vec<u64>)> {
 /// What stands before the numbers of reservations.
 const BEFORE_RESERVED: &str = "|r";
 
+/// The numbers of a counter and of what it says of all its requests, then the bytes of each id and its numbers.
+fn pack_requests(text: &str) -> Option<Vec<u8>> {
+    let (tag, rest) = text.split_once(' ')?;
+    let mut pieces = rest.split('|');
+    let own = pieces.next()?;
+    let head = pieces.next()?.strip_prefix(REQUESTS)?;
+    let mut bytes: Vec<u8> = tag.bytes().chain([b'|']).collect();
+    bytes.extend(read_numbers(&[own, head].concat())?.into_iter().flat_map(packed));
+    for piece in pieces {
+        let (id, numbers) = piece.split_once(' ')?;
+        bytes.extend(id.parse::<RequestId>().ok()?.as_u128().to_be_bytes());
+        bytes.extend(read_numbers(numbers)?.into_iter().flat_map(packed));
+    }
+    (text_of(&bytes) == text).then_some(bytes)
+}
+
+/// The text of the body of a counter's record with requests, if it is of such a length.
+fn text_of_requests(tag: &str, body: &[u8]) -> Option<String> {
+    let row = Single::row_of(tag).filter(|row| !row.is_log)?;
+    let (own, rest) = body.split_at_checked(8 * (row.config_len + row.state_len))?;
+    let (head, rest) = rest.split_at_checked(16)?;
+    let size = 16 + 8 * (3 + row.state_len);
+    if rest.is_empty() || rest.len() % size != 0 {
+        return None;
+    }
+    let mut text = String::from(tag);
+    push_numbers(&mut text, own.as_chunks().0);
+    let _ = write!(text, "|{REQUESTS}");
+    push_numbers(&mut text, head.as_chunks().0);
+    for each in rest.chunks(size) {
+        let (id, numbers) = each.split_first_chunk()?;
+        let _ = write!(text, "|{}", RequestId::from_u128(u128::from_be_bytes(*id)));
+        push_numbers(&mut text, numbers.as_chunks().0);
+    }
+    Some(text)
+}
+
 fn pack_reservation(text: &str) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ').filter(|(tag, _)| *tag == ReservationRecord::TAG)?;
     as_written(tag, read_numbers(rest)?, text)
@@ -103,7 +142,7 @@ fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
 /// Returns the text of a string under a key. Unreadable parts of a packed record become `?`, and bytes that are not
 /// UTF-8, except in a fenced value, become replacement characters: it is no record then.
 pub(crate) fn text_of(bytes: &[u8]) -> String {
-    let at = bytes.iter().position(|byte| *byte == b':');
+    let at = bytes.iter().position(|byte| b":|".contains(byte));
     let tag = at.and_then(|at| core::str::from_utf8(&bytes[..at]).ok()).filter(|tag| is_tag(tag));
     let Some(tag) = tag else {
         if let Some(text) = FencedRecord::text_of(bytes) {
@@ -115,6 +154,12 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     };
     let mut text = String::from(tag);
     let body = &bytes[tag.len() + 1..];
+    if bytes[tag.len()] == b'|' {
+        return match Single::row_of(tag) {
+            Some(row) if !row.is_log => text_of_requests(tag, body).unwrap_or(text + " ?"),
+            _ => String::from_utf8_lossy(bytes).to_string(),
+        };
+    }
     let read = match tag {
         LockRecord::TAG => Some(LockRecord::unpacked(body).map(|record| record.to_text())),
         SemaphoreRecord::TAG => {

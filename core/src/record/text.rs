@@ -13,7 +13,8 @@ use crate::fenced::FencedRecord;
 use crate::latch::LatchRecord;
 use crate::limit::{Composite, Single, State};
 use crate::limiter::{
-    COMPOSITE_TAG, GroupRecord, LimitState, Policy, Requests, ReservationRecord, Reservations,
+    COMPOSITE_TAG, GroupRecord, LimitState, Policy, REQUESTS, Requests, ReservationRecord,
+    Reservations,
 };
 use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
@@ -121,7 +122,13 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
     let limits: Vec<Single> = parts.iter().map(|part| part.limit).collect();
     let mut pieces: Vec<&str> = pieces.collect();
     let reserved = pieces.pop_if(|piece| piece.starts_with(RESERVATIONS));
-    let requests = Requests::read(pieces.into_iter(), &limits)?;
+    let requests = match pieces.split_first() {
+        Some((head, each)) => {
+            let head = head.strip_prefix(REQUESTS)?.strip_prefix(' ')?;
+            Requests::read(head, each.iter().copied(), &limits)?
+        }
+        None => Requests::default(),
+    };
     let reservations = match reserved {
         Some(piece) => {
             let numbers = piece.strip_prefix(RESERVATIONS)?.strip_prefix(' ')?;

@@ -288,14 +288,19 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
     for kind in ["fixed-window 10/1ms", log] {
         let plain = window(kind, 1);
         let acquire = Acquire::new(limit(kind), 1).unwrap();
-        let mut requested = Some(plain.clone());
-        let request = acquire.with_request(RequestId::from_u128(1), span).unwrap();
-        _ = request.apply(&mut requested, at(100)).unwrap();
+        let requested = |remember| {
+            let mut requested = Some(plain.clone());
+            let request = acquire.with_request(RequestId::from_u128(1), remember).unwrap();
+            _ = request.apply(&mut requested, at(100)).unwrap();
+            requested.unwrap()
+        };
+        let short = requested(span);
+        assert_eq!(short.is_kept_as(&plain), kind != log, "{kind}: no longer than its window");
         let mut stored = None;
         SetLimit::new(StoredLimit::new(limit(kind))).apply(&mut stored, at(100)).unwrap();
         WithStoredLimit::new(acquire).apply(&mut stored, at(100)).unwrap();
         let blocked = after(kind, Adjust::block(limit(kind), span).unwrap());
-        for more in [requested.unwrap(), stored.unwrap(), blocked] {
+        for more in [requested(Duration::from_secs(1)), stored.unwrap(), blocked] {
             assert!(!more.is_kept_as(&plain), "{more:?}");
             assert!(!plain.is_kept_as(&more), "{more:?}");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireEach, CallTime, Command, ConfigError, Decision, IdError, Limit, Peek,
+    Acquire, AcquireEach, CallTime, Command, ConfigError, Decision, Encoded, IdError, Limit, Peek,
     REMEMBERED_REQUESTS, Record, RecordError, RequestId, Reset, Stored, Timestamp,
 };
 
@@ -38,7 +38,7 @@ fn acquire(text: &str, cost: u64, slot: &mut Option<Record>, now: u64) -> Decisi
 
 #[test]
 fn records_show_what_they_remember_and_read_back() {
-    let id = "|0000000000000000000000000000c0de";
+    let id = "|q 850 2|0000000000000000000000000000c0de";
     let other = "|0000000000000000000000000000beef";
     let cases = [
         (LIMITS[0], vec![format!("F1 10 1000 50 6{id} 600 3 100 50 1{other} 700 2 200 50 4")]),
@@ -144,20 +144,20 @@ fn d11_only_the_last_few_are_remembered() {
 fn d9_a_record_lives_as_long_as_it_remembers() {
     for text in LIMITS {
         let mut slot = None;
-        let request = request(text, 1, 7, 1 << 50);
+        let [request, short] = [(7, 1 << 50), (8, 500)].map(|(id, us)| request(text, 1, id, us));
         _ = request.apply(&mut slot, at(50)).unwrap();
         let record = slot.clone().unwrap();
-        assert_eq!(record.forget_at().as_micros(), 50 + (1 << 50), "{text}");
-        assert_eq!(record.ttl_ms(at(50)), (1_u64 << 50).div_ceil(1000), "{text}");
+        let kept = 3 << 49;
+        assert_eq!(record.forget_at().as_micros(), 50 + kept, "{text}: half as long again");
+        assert_eq!(record.ttl_ms(at(50)), kept.div_ceil(1000), "{text}");
         assert_eq!(Record::read(&record.stored()), Ok(record), "{text}");
         // What reset_after tells is when the state is fresh (D4).
         let asked = Peek::new(limit(text), 0).apply(&mut slot, at(5000)).unwrap();
         assert_eq!((asked.remaining, asked.reset_after), (10, Duration::ZERO), "{text}");
-        // The next write drops what is over, and a short one more does not shorten the life of a
-        // longer one.
-        _ = acquire(text, 1, &mut slot, 60);
-        assert_eq!(slot.as_ref().unwrap().forget_at().as_micros(), 50 + (1 << 50), "{text}");
-        _ = acquire(text, 1, &mut slot, 50 + (1 << 50));
+        // Another request, whose time is over sooner, leaves the end unchanged, and the first write after it drops all.
+        _ = short.apply(&mut slot, at(60)).unwrap();
+        assert_eq!(slot.as_ref().unwrap().forget_at().as_micros(), 50 + kept, "{text}");
+        _ = acquire(text, 1, &mut slot, 50 + kept);
         let Some(Stored::Text(head)) = slot.map(|record| record.stored()) else { continue };
         assert!(!head.contains('|'), "{head}");
     }
@@ -181,37 +181,51 @@ fn an_id_of_another_cost_is_refused_and_changes_nothing() {
 #[test]
 fn broken_memories_are_told() {
     let id = "0000000000000000000000000000c0de";
+    let all = |head: &str, one: &str, count: usize| format!("|q {head}{}", one.repeat(count));
+    let one = &format!("|{id} 600 3 100 50 1");
+    let of = |one: &str| all("850 1", one, 1);
     for broken in [
         "|",
         "|x",
         "x",
         "||",
-        &format!("|{id} 600 3 100 50 1|"),
-        &format!("|{id}"),
-        &format!("|{id} 600 3"),
-        &format!("|{id} 600 3 100 50"),
-        &format!("|{id} 600 3 100 50 1 1"),
-        &format!("|{id} 600 3 100 50 1 "),
-        &format!("|{id} 600 3  100 50 1"),
-        &format!("|{id} 600 3 100 50 0x1"),
-        &format!("|{id} 600 -3 100 50 1"),
-        &format!("|{} 600 3 100 50 1", id.to_uppercase()),
-        &format!("|{} 600 3 100 50 1", &id[1..]),
-        &format!("|{id} 600 0 100 50 1"),
-        &format!("|{id} 600 10 100 50 1"),
-        &format!("|{id} {} 3 100 50 1", u64::MAX),
-        &format!("|{id} 600 3 {} 50 1", u64::MAX),
-        &format!("|{id} 600 3 100 50 1").repeat(9),
+        one,
+        "|q 850 0",
+        "|q 850 1",
+        &all("850 0", one, 1),
+        &all("850 2", one, 1),
+        &all("850", one, 1),
+        &all("850 1 1", one, 1),
+        &all("9007199254740992 1", one, 1),
+        &all("850 8", one, 8),
+        &all("850 0", one, 9),
+        &of(&format!("{one}|")),
+        &of(&format!("|{id}")),
+        &of(&format!("|{id} 600 3")),
+        &of(&format!("|{id} 600 3 100")),
+        &of(&format!("|{id} 600 3 100 50")),
+        &of(&format!("|{id} 600 3 100 50 1 1")),
+        &of(&format!("|{id} 600 3 100 50 1 ")),
+        &of(&format!("|{id} 600 3  100 50 1")),
+        &of(&format!("|{id} 600 3 100 50 0x1")),
+        &of(&format!("|{id} 600 -3 100 50 1")),
+        &of(&format!("|{} 600 3 100 50 1", id.to_uppercase())),
+        &of(&format!("|{} 600 3 100 50 1", &id[1..])),
+        &of(&format!("|{id} 600 0 100 50 1")),
+        &of(&format!("|{id} 600 10 100 50 1")),
+        &of(&format!("|{id} {} 3 100 50 1", u64::MAX)),
+        &of(&format!("|{id} 600 3 {} 50 1", u64::MAX)),
     ] {
         let stored = Stored::Text(format!("F1 10 1000 50 4{broken}"));
         assert_eq!(Record::read(&stored), Err(RecordError::Damaged), "{stored:?}");
     }
-    for right in ["", &format!("|{id} 600 3 100"), &format!("|{id} 600 3 100 50 1").repeat(8)] {
+    for right in ["", &of(one), &all("850 7", one, 7), &all("850 0", one, 8), &all("850 7", one, 8)]
+    {
         let stored = Stored::Text(format!("F1 10 1000 50 4{right}"));
         assert_eq!(Record::read(&stored).unwrap().stored(), stored);
     }
     for told in ["", " 1", " 8 50", " 1 50 1", " 1 18446744073709551615"] {
-        let head = format!("L1 10 1000 4 100|{id} 600 3 100{told}");
+        let head = format!("L1 10 1000 4 100|q 850 1|{id} 600 3 100{told}");
         let stored = Stored::List(vec![head, "50".into(), "100:3".into()]);
         assert_eq!(Record::read(&stored), Err(RecordError::Damaged), "{stored:?}");
     }
@@ -219,10 +233,16 @@ fn broken_memories_are_told() {
 
 #[test]
 fn an_id_is_sent_with_how_long_to_remember_it() {
-    let call = request(LIMITS[0], 3, 0xc0de, 500).encode().at(CallTime::Store);
+    let request = request(LIMITS[0], 3, 0xc0de, 500);
+    let call = Encoded::from(request.encode_text()).at(CallTime::Store);
     let all: Vec<&str> = call.arguments().map(|text| core::str::from_utf8(text).unwrap()).collect();
     let id = "0000000000000000000000000000c0de:500";
     assert_eq!(all, ["", "0", id, "F1", "10", "1000", "3"]);
+    let numbers = |all: &[f64]| all.iter().flat_map(|it| it.to_le_bytes()).collect::<Vec<u8>>();
+    let id = 0xc0de_u128.to_be_bytes();
+    let packed = [&numbers(&[10.0, 1000.0, 3.0])[..], b"|", &id, &numbers(&[500.0])].concat();
+    let call = request.encode().at(CallTime::Store);
+    assert_eq!(call.arguments().collect::<Vec<_>>(), [packed]);
 }
 
 #[test]

@@ -145,18 +145,18 @@ impl Reference {
     /// Does an operation once, or returns the outcome of its id (D11).
     fn once(
         &mut self,
-        (id, remember_us): (u128, u64),
+        request: (u128, u64),
         asked: Asked,
         now_us: u64,
         act: impl FnOnce(&mut Self) -> Outcome,
     ) -> Outcome {
-        match self.requests.told(id, now_us) {
+        match self.requests.told(request.0, now_us) {
             Some((told_for, outcome)) if told_for == asked => outcome,
             Some(_) => Outcome::Refused(OTHER_USE.to_owned()),
             None => {
                 let outcome = act(self);
                 if outcome.has_effect() {
-                    self.requests.remember(id, asked, now_us + remember_us, outcome.clone());
+                    self.requests.remember(request, asked, now_us, outcome.clone());
                 }
                 outcome
             }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, CallTime, Command, Peek, Record, RecordError, RequestId, Stored, Timestamp,
+    Acquire, CallTime, Command, Encoded, Peek, Record, RecordError, RequestId, Stored, Timestamp,
 };
 use lockage_oracle::config::{Config, Kind};
 use lockage_sim::store::{RespValue, SimStore};
@@ -42,14 +42,23 @@ fn limiters() -> [(Config, &'static str, &'static str); 6] {
 
 /// Texts behind a state, where a request was told `told`: some right, some not.
 fn memories(told: &str) -> Vec<(String, bool)> {
-    let right = format!("|{ID} 1763700060000000 3 1763700000000000{told}");
-    let upper = right.to_uppercase();
+    let one = format!("|{ID} 1763700060000000 3 1763700000000000{told}");
+    let all = |next: usize, count| format!("|q 1763700090000000 {next}{}", one.repeat(count));
+    let right = all(1, 1);
+    let upper = right.replace("c0de", "C0DE");
     let replaced = |from: &str, to: &str| right.replacen(from, to, 1);
     vec![
         (String::new(), true),
         (right.clone(), true),
-        (right.repeat(8), true),
-        (right.repeat(9), false),
+        (all(7, 7), true),
+        (all(6, 7), false),
+        (all(0, 8), true),
+        (all(7, 8), true),
+        (all(8, 8), false),
+        (all(9, 9), false),
+        (all(0, 9), false),
+        (all(0, 0), false),
+        (one.clone(), false),
         ("|".into(), false),
         ("x".into(), false),
         (format!("x{right}"), false),
@@ -60,6 +69,9 @@ fn memories(told: &str) -> Vec<(String, bool)> {
         (format!("{right} 1"), false),
         (upper, false),
         (replaced("c0de", "c0d"), false),
+        (replaced(" 1|", "|"), false),
+        (replaced(" 1|", " 1 1|"), false),
+        (replaced("1763700090000000", "9007199254740992"), false),
         (replaced(" 3 ", " -3 "), false),
         (replaced(" 3 ", " 3.0 "), false),
         (replaced(" 3 ", "  3 "), false),
@@ -116,7 +128,7 @@ fn wrong_ids_are_wrong_arguments() {
         let acquire = Acquire::new(config.limit(), 1).unwrap();
         let acquire =
             acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
-        let call = acquire.encode().at(CallTime::Store);
+        let call = Encoded::from(acquire.encode_text()).at(CallTime::Store);
         let source = lockage_lua::script(call.script()).source();
         let right: Vec<&str> =
             call.arguments().map(|text| std::str::from_utf8(text).unwrap()).collect();
@@ -151,5 +163,103 @@ fn wrong_ids_are_wrong_arguments() {
             panic!("two costs")
         };
         assert!(error.starts_with("LOCKAGE_ARGUMENT ARGV[3] must be"), "{error}");
+    }
+}
+
+/// The same on the fast path, whose id stands behind the only cost.
+#[test]
+fn wrong_ids_are_wrong_arguments_of_the_fast_path() {
+    let counters = limiters().into_iter().filter(|(config, ..)| config.kind != Kind::SlidingLog);
+    for (config, ..) in counters {
+        let acquire = Acquire::new(config.limit(), 1).unwrap();
+        let plain = acquire.encode().at(CallTime::Store);
+        let source = lockage_lua::script(plain.script()).source();
+        let cost = plain.arguments().next().unwrap();
+        let with = |remember: f64| [&b"|0123456789abcdef"[..], &remember.to_le_bytes()].concat();
+        let right = with((1_u64 << 50) as f64);
+        let run = |behind: &[u8]| {
+            let mut store = store();
+            let argument = [cost, behind].concat();
+            let reply = store.eval(source, &[KEY.as_bytes()], &[&argument]).unwrap();
+            (
+                matches!(reply, RespValue::Error(error) if error.starts_with("LOCKAGE_ARGUMENT")),
+                store,
+            )
+        };
+        for wrong in [
+            with(0.0),
+            with(-1.0),
+            with(0.5),
+            with(f64::NAN),
+            with(((1_u64 << 50) + 1) as f64),
+            [b":", &right[1..]].concat(),
+            right[..24].to_vec(),
+            right[1..].to_vec(),
+            [&right[..], b"x"].concat(),
+            [&1.0_f64.to_le_bytes(), &right[..]].concat(),
+        ] {
+            let (is_refused, store) = run(&wrong);
+            // Without the bar it is three more costs, of which the first is no whole number.
+            assert!(is_refused && store.stored(KEY).is_none(), "{config:?}: {wrong:?}");
+        }
+        let (is_refused, store) = run(&right);
+        assert!(!is_refused && store.stored(KEY).is_some(), "{config:?}");
+    }
+}
+
+/// D12: in binary, too, and by the fast path as far as it reads: an entry only when its id comes again.
+#[test]
+fn broken_memories_in_binary_are_damaged_records() {
+    let counters = limiters().into_iter().filter(|(config, ..)| config.kind != Kind::SlidingLog);
+    for (config, head, told) in counters {
+        let one = format!("|{ID} 1763700060000000 3 1763700000000000{told}");
+        let text = format!("{head}|q 1763700090000000 1{one}");
+        let [right] = &Stored::Text(text.clone()).to_bytes()[..] else { panic!("one string") };
+        assert!(right.starts_with(format!("{}|", &head[..2]).as_bytes()), "{text}: packed");
+        let entry = right.len() - 40 - 8 * told.matches(' ').count();
+        let set = |at: usize, number: f64| {
+            let mut bytes = right.clone();
+            bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());
+            bytes
+        };
+        let run = |bytes: &[u8], cost: u64, id: Option<&str>| {
+            let mut store = store();
+            store.execute(&[b"SET", KEY.as_bytes(), bytes]);
+            let mut acquire = Acquire::new(config.limit(), cost).unwrap();
+            if let Some(id) = id {
+                acquire =
+                    acquire.with_request(id.parse().unwrap(), Duration::from_secs(1)).unwrap();
+            }
+            let reply = store.run(KEY, &acquire).map_err(|error| error.to_string());
+            (reply.map(drop), store.stored(KEY) == Some(Stored::of_string(bytes)))
+        };
+        let damaged = (Err(RecordError::Damaged.to_string()), true);
+        for broken in [
+            right[..right.len() - 1].to_vec(),
+            [right, &b"x"[..]].concat(),
+            right[..entry].to_vec(),
+            set(entry - 16, 0.5),
+            set(entry - 16, -1.0),
+            set(entry - 16, f64::NAN),
+            set(entry - 16, f64::INFINITY),
+            set(entry - 8, 0.0),
+            set(entry - 8, 2.0),
+            set(entry - 8, 0.5),
+            set(entry - 8, f64::NAN),
+        ] {
+            let read = Record::read(&Stored::of_string(&broken));
+            assert_eq!(read, Err(RecordError::Damaged), "{text}: {broken:?}");
+            assert_eq!(run(&broken, 1, None), damaged, "{text}: {broken:?}");
+            assert_eq!(run(&broken, 3, Some(ID)), damaged, "{text}: {broken:?}");
+        }
+        for at in (entry + 24..right.len()).step_by(8) {
+            for broken in [set(at, 0.5), set(at, -1.0), set(at, f64::NAN), set(at, f64::INFINITY)] {
+                let read = Record::read(&Stored::of_string(&broken));
+                assert_eq!(read, Err(RecordError::Damaged), "{text}: {broken:?}");
+                assert_eq!(run(&broken, 3, Some(ID)), damaged, "{text}: {broken:?}");
+            }
+        }
+        assert_eq!(run(right, 3, Some(ID)), (Ok(()), true), "{text}: repeated");
+        assert_eq!(run(right, 1, Some(ID)).0, Err(RecordError::OperationReused.to_string()));
     }
 }

@@ -227,7 +227,7 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
 
 /// Returns whether the record, or its head, is in binary.
 fn is_packed(stored: &Stored) -> bool {
-    stored.to_bytes().last().is_some_and(|bytes| bytes.get(2) == Some(&b':'))
+    stored.to_bytes().last().is_some_and(|bytes| matches!(bytes.get(2), Some(b':' | b'|')))
 }
 
 /// Texts that differ in a number, a word, a piece or a character.

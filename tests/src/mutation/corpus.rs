@@ -232,10 +232,14 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
     store.execute(&[b"PEXPIREAT", key.as_bytes(), for_long.as_bytes()]);
 }
 
-/// A packed record that is none: its tag, and numbers in words.
+/// A packed record that is none: its tag, and numbers in words, also of the requests that it remembers.
 fn damaged(text: &str) -> Option<Vec<u8>> {
     let is_packed = text.get(2..3) == Some(PACKED);
-    is_packed.then(|| [&text.as_bytes()[..2], b":", &as_sent(&text[2..])].concat())
+    let (mark, words) = match text.contains("|q ") {
+        true => (b"|", text.replace("|q ", " ").replace('|', " ")),
+        false => (b":", text.to_owned()),
+    };
+    is_packed.then(|| [&text.as_bytes()[..2], mark, &as_sent(&words[2..])].concat())
 }
 
 fn held_at(store: &SimStore, key: &str) -> Held {
@@ -260,8 +264,20 @@ pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
     if matches!(call.encoded(), Encoded::Text(_)) {
         return all.map(text).collect();
     }
-    let own = all.next().map(|own| in_words(own, layout(call.script())));
+    let own = all.next().map(|own| match layout(call.script()) {
+        (usize::MAX, _) if own.len() % 8 == 1 => with_request(own),
+        layout => in_words(own, layout),
+    });
     own.into_iter().chain(all.map(|time| in_words(time, (usize::MAX, 0)))).collect()
+}
+
+/// Numbers, and behind them a bar, the id of a request, and for how long it is remembered.
+fn with_request(argument: &[u8]) -> String {
+    let (numbers, request) = argument.split_at(argument.len() - 25);
+    let (id, remember) = request[1..].split_at(16);
+    let id = u128::from_be_bytes(id.try_into().expect("16 bytes"));
+    let remember = f64::from_le_bytes(remember.try_into().expect("8 bytes"));
+    format!("{} | {id:032x} {remember}", in_words(numbers, (usize::MAX, 0)))
 }
 
 /// How many numbers a packed call has, and how many ids behind them: what comes then is a number, or text.

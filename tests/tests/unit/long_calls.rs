@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockage::limiter::RequestId;
 use lockage::{Error, Key, Limit, Limiter, Store, StoreError};
-use lockage_core::{Acquire, MAX_SLOW_COSTS};
+use lockage_core::{Adjust, MAX_SLOW_COSTS};
 use lockage_redis::{Link, LinkError, LuaStore, Reply, Request};
 use lockage_tests::simulated::Simulated;
 
@@ -32,15 +32,16 @@ impl Link for Watched {
     }
 }
 
-/// What 25 requests come to on a key that remembers one, so that no call for it takes the fast path, and what was sent.
+/// What 25 requests come to on a key that remembers an adjustment, so that no call for it takes the fast path, and what
+/// was sent.
 fn ask(limit: &str, ends_before: usize) -> (Result<usize, Error>, Vec<usize>) {
     pollster::block_on(async {
         let server = Simulated::start();
         let limit: Limit = limit.parse().unwrap();
-        let request = Acquire::new(limit, 1).unwrap();
-        let request = request.with_request(RequestId::from_u128(1), Duration::from_secs(60));
+        let adjust = Adjust::take_up_to(limit, 1).unwrap();
+        let adjust = adjust.with_request(RequestId::from_u128(1), Duration::from_secs(60));
         let key = Key::new("long", "id").unwrap();
-        _ = server.store().execute(&key, &request.unwrap()).await.unwrap();
+        _ = server.store().execute(&key, &adjust.unwrap()).await.unwrap();
         let link = Watched { server, sent: Arc::default(), ends_before };
         let limiter = Limiter::new(LuaStore::new(link.clone()), limit);
         let limiter = limiter.with_prefix("long").unwrap();

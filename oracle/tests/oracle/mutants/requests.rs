@@ -14,9 +14,10 @@ use super::{STEPS, Shipped};
 
 #[test]
 fn denied_ids_that_are_remembered_are_killed_by_d11() {
-    let denied = "if not admitted then id = nil end";
-    for kind in [Kind::TokenBucket, Kind::SlidingLog] {
-        let mutant = Shipped::broken(ScriptId::LimiterAcquire, denied, "admitted = admitted or id");
+    let slow = ("if not admitted then id = nil end", "admitted = admitted or id");
+    let fast = ("if not changed then", "if not changed and not id then");
+    for (id, kind, (from, to)) in requested(fast, slow) {
+        let mutant = Shipped::broken(id, from, to);
         mutant.killed(forward(request_trace(kind, STEPS)), |simulated, trace| {
             let fresh = &mut Machine::new(trace.limits.limit());
             properties::d11_a_denied_id_is_a_new_attempt(simulated, fresh, trace)
@@ -26,8 +27,12 @@ fn denied_ids_that_are_remembered_are_killed_by_d11() {
 
 #[test]
 fn a_request_that_is_charged_twice_is_killed_by_d11() {
-    for (id, kind) in REQUESTED {
-        let mutant = Shipped::broken(id, "  if id then\n", "  if false then\n");
+    let (fast, slow) = (
+        ("id then\n  if are_known then", "id then\n  if false then"),
+        ("  if id then", "  if false then"),
+    );
+    for (id, kind, (from, to)) in requested(fast, slow) {
+        let mutant = Shipped::broken(id, from, to);
         mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
             let plain = &mut Machine::new(trace.limits.limit());
             properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
@@ -37,8 +42,9 @@ fn a_request_that_is_charged_twice_is_killed_by_d11() {
 
 #[test]
 fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
-    for (id, kind) in REQUESTED {
-        let mutant = Shipped::broken(id, "(requests, '|'), till", "(requests, '|'), 0");
+    let fast = ("new_till = math.max(till, kept)", "new_till = till");
+    for (id, kind, (from, to)) in requested(fast, ("max(kept, blocked or 0)", "blocked or 0")) {
+        let mutant = Shipped::broken(id, from, to);
         mutant.killed(with_repeats(kind), |simulated, (trace, repeats)| {
             let plain = &mut Machine::new(trace.limits.limit());
             properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
@@ -48,9 +54,10 @@ fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
 
 #[test]
 fn an_id_that_is_remembered_for_too_long_is_killed_by_d11() {
-    for (id, kind) in REQUESTED {
-        let mutant = Shipped::broken(id, "if now < tonumber(till) then", "if till then");
-        let input = (forward(request_trace(kind, STEPS)), 1..=40_u64);
+    let fast = ("now < struct.unpack('<d', record, place + 16)", "true");
+    for (id, kind, (from, to)) in requested(fast, ("now < tonumber(till) and", "true and")) {
+        let mutant = Shipped::broken(id, from, to);
+        let input = (forward(request_trace(kind, STEPS)), 2..=40_u64);
         mutant.killed(input, |simulated, (trace, remember_us)| {
             let fresh = &mut Machine::new(trace.limits.limit());
             properties::d11_after_r_an_id_is_new(simulated, fresh, trace, (1, *remember_us))
@@ -119,9 +126,15 @@ fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
     });
 }
 
-/// One script of each kind of record that remembers requests.
-const REQUESTED: [(ScriptId, Kind); 2] =
-    [(ScriptId::LimiterAcquire, Kind::FixedWindow), (ScriptId::LimiterAcquire, Kind::SlidingLog)];
+type Change = (&'static str, &'static str);
+
+/// Both scripts that remember requests, each with a kind of limit and how it is broken.
+fn requested(fast: Change, slow: Change) -> [(ScriptId, Kind, Change); 2] {
+    [
+        (ScriptId::TokenBucketAcquire, Kind::TokenBucket, fast),
+        (ScriptId::LimiterAcquire, Kind::SlidingLog, slow),
+    ]
+}
 
 /// Traces, and what is sent again in them: before which step, which request, and how far off.
 fn with_repeats(kind: Kind) -> impl Strategy<Value = (Trace, Vec<(usize, usize, i64)>)> {

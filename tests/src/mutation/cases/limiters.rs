@@ -3,7 +3,7 @@
 use lockage_core::ScriptId::{
     CalendarWindowAcquire, FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel,
     LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterReserve, LimiterSet, LimiterSettle,
-    SlidingWindowAcquire,
+    SlidingWindowAcquire, TokenBucketAcquire,
 };
 
 use super::{Cases, at, cases, id};
@@ -19,6 +19,7 @@ pub(super) fn all() -> Vec<Cases> {
         stored(),
         requests(),
         remembered(),
+        remembered_of_buckets(),
         blocks(),
     ];
     all.extend(WINDOWS.map(estimates));
@@ -201,10 +202,10 @@ fn turns() -> Cases {
         "Q1 1 100 5 30 1000|blocked 2000",
         "Q1 1 100 5 30 1000|x",
         "Q1 1 100 5 30 1000|r@a 5000 3 1000 0 1000 30 0",
-        "Q1 1 100 5 30 1000|@a 9000 t3 1000 3 0 30 1000",
-        "Q1 1 100 5 30 1000|@a 9000 t3 1000 3 0 30 1000 5",
-        "Q1 1 100 5 30 1000|@a 9000 3 1000",
-        "Q1 1 100 5 30 1000|@a 9000 3 1000 0 1000",
+        "Q1 1 100 5 30 1000|q 13500 1|@a 9000 t3 1000 3 0 30 1000",
+        "Q1 1 100 5 30 1000|q 13500 1|@a 9000 t3 1000 3 0 30 1000 5",
+        "Q1 1 100 5 30 1000|q 13500 1|@a 9000 3 1000",
+        "Q1 1 100 5 30 1000|q 13500 1|@a 9000 3 1000 0 1000",
         "P1 o 1000 9000 Q1 1 100 5 30 1000",
         "F1 5 1000 30 1000",
         "Q2 1 100 5 30 1000",
@@ -256,7 +257,7 @@ fn stored() -> Cases {
         "P1 o 1 7881299347898369 L1 5 2251799813685248 1 5629499534213120\n5629499534213120",
         "P1 o 1 7881299347898368 C1 F1 5 2251799813685248 Q1 1 1 5 5629499534213120 1 1 0",
         "P1 o 1 7881299347898369 C1 F1 5 2251799813685248 Q1 1 1 5 5629499534213120 1 1 0",
-        "P1 o 1000 5000 F1 5 1000 0 1|@a 5000 2 0 0 0",
+        "P1 o 1000 5000 F1 5 1000 0 1|q 13500 1|@a 5000 2 0 0 0",
         "F1 5 1000 0 1",
     ];
     let followed = [
@@ -302,13 +303,16 @@ fn stored() -> Cases {
 fn requests() -> Cases {
     let records = [
         "",
-        "F1 5 1000 1000 2|@c 9000 2 1000 1000 0",
-        "F1 5 1000 1000 2|@c 9000 2 1000",
-        "F1 5 1000 1000 2|@c 9000 t2 1000 2 0 1000 2",
-        "F1 5 1000 1000 2|@c 9000 2 1000 1000 0|r 7 3",
-        "L1 5 1000 2 1000|@c 9000 2 1000 0 0\n1000:2",
-        "L1 5 1000 2 1000|@c 9000 2 1000\n1000:2",
-        "C1 F1 5 1000 L1 9 1000 1000 2 2 1000|@c 9000 2 1000 1000 0 0 0\n1000:2",
+        "F1 5 1000 1000 2|q 13500 1|@c 9000 2 1000 1000 0",
+        "F1 5 1000 1000 2|q 1050 1|@c 9000 2 1000 1000 0",
+        "F1 5 1000 1000 2|q 13500 2|@c 1050 2 1000 1000 0|@c 9000 2 1000 1000 1",
+        "F1 5 1000 1000 2|q 13500 2|@c 9000 3 1000 1000 0|@c 9000 2 1000 1000 1",
+        "F1 5 1000 1000 2|q 13500 1|@c 9000 2 1000",
+        "F1 5 1000 1000 2|q 13500 1|@c 9000 t2 1000 2 0 1000 2",
+        "F1 5 1000 1000 2|q 13500 1|@c 9000 2 1000 1000 0|r 7 3",
+        "L1 5 1000 2 1000|q 13500 1|@c 9000 2 1000 0 0\n1000:2",
+        "L1 5 1000 2 1000|q 13500 1|@c 9000 2 1000\n1000:2",
+        "C1 F1 5 1000 L1 9 1000 1000 2 2 1000|q 13500 1|@c 9000 2 1000 1000 0 0 0\n1000:2",
     ];
     let mut calls = Vec::new();
     for limit in ["F1 5 1000", "L1 5 1000", "C1 F1 5 1000 L1 9 1000", "T1 1 10 3"] {
@@ -316,6 +320,10 @@ fn requests() -> Cases {
             calls.push((LimiterAcquire, format!("1000 {id} {limit} 2")));
             calls.push((LimiterAcquire, format!("1100 {id} {limit} 2")));
             calls.push((LimiterAcquire, format!("1100 {id} {limit} 3")));
+            if limit.starts_with('F') {
+                calls.push((FixedWindowAcquire, format!("1000 {id} {limit} 2")));
+                calls.push((FixedWindowAcquire, format!("1100 {id} {limit} 3")));
+            }
         }
         for change in ["@c:500 t 2", "@c:500 f 2", "@c:500 t 3", "@d:500 b 2", "@d:500 p 1"] {
             calls.push((LimiterAdjust, format!("1100 {change} {limit}")));
@@ -324,24 +332,45 @@ fn requests() -> Cases {
     cases(&records, [calls])
 }
 
-/// As many as a record remembers, one less and one more.
+/// As many as a record remembers, one less and one more, with the next place at each end.
 fn remembered() -> Cases {
-    let requests = |count| {
+    let requests = |(next, count): (usize, usize)| {
         let each = (0..count).map(|at| format!("|{} {} 1 1000 1000 0", id(at), 5000 + at));
-        format!("F1 50 1000 1000 9{}", each.collect::<String>())
+        format!("F1 50 1000 1000 9|q 6000 {next}{}", each.collect::<String>())
     };
-    let records = [7, 8, 9].map(requests);
+    let records = [(7, 7), (6, 7), (0, 8), (3, 8), (7, 8), (8, 8), (0, 9), (9, 9), (0, 0)];
+    let records = records.map(requests);
     let (first, other) = (id(0), id(99));
-    let calls = [1000, 5000, 5001, 9000].into_iter().flat_map(|now| {
+    let calls = [1000, 5000, 5001, 5999, 6000].into_iter().flat_map(|now| {
         let first = first.clone();
         [
             (FixedWindowAcquire, format!("{now} {other}:500 F1 50 1000 1")),
+            (FixedWindowAcquire, format!("{now} {other}:1125899906842624 F1 50 1000 1")),
+            (FixedWindowAcquire, format!("{now} {other}:1125899906842625 F1 50 1000 1")),
             (FixedWindowAcquire, format!("{now} {first}:500 F1 50 1000 1")),
+            (FixedWindowAcquire, format!("{now} - F1 50 1000 1")),
             (LimiterAcquire, format!("{now} {other}:500 F1 50 1000 1")),
             (LimiterAdjust, format!("{now} {other}:500 p 1 F1 50 1000")),
         ]
     });
     Cases { records: records.into(), calls: calls.collect() }
+}
+
+/// What is remembered of a bucket, whose expiry is told by the stretch or by that, and of one that is charged too much.
+fn remembered_of_buckets() -> Cases {
+    let records = [
+        "T1 1 10 3 5 1000|q 1063 1|@c 1042 1 1000 0 1000",
+        "T1 1 10 3 5 1000|q 1064 1|@c 1042 1 1000 0 1000",
+        "T1 1 10 3 30 1000|q 1999 1|@c 1900 1 1000 0 1000",
+        "T1 1 10 3 31 1000|q 1999 1|@c 1900 1 1000 0 1000",
+        "T1 1 10 3 0 1000|q 1999 1|@c 1900 1 1000 0 1000",
+        "T1 1 10 3 5 1000",
+    ];
+    let calls = [1000, 1030, 1040, 1062, 1063].into_iter().flat_map(|now| {
+        let words = ["@d:20", "@d:21", "@d:999", "-"].map(|id| format!("{now} {id} T1 1 10 3 1"));
+        words.map(|words| (TokenBucketAcquire, words))
+    });
+    cases(&records, [calls.collect()])
 }
 
 /// And penalties, of several logs above all.

@@ -90,13 +90,17 @@ fn call(script: ScriptId, words: &str) -> Call {
     });
     let store_us = now.parse::<u64>().expect("a time").min(MAX_TIME_US);
     let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
-    let plain = is_fast_path(script) && text[2].is_empty();
+    let request = text[2].split_once(':');
+    let plain = is_fast_path(script) && (text[2].is_empty() || request.is_some());
     let arguments = match plain {
-        // The numbers behind the tag, or the tags.
-        true => vec![format!("{PACKED}{}", numbers(&text[3..])), format!("{PACKED}{now} 0")],
+        // The numbers behind the tag, or the tags, and a request.
+        true => {
+            let request = request.map(|(id, remember)| format!(" | {id} {remember}"));
+            let own = numbers(&text[3..]) + &request.unwrap_or_default();
+            vec![format!("{PACKED}{own}"), format!("{PACKED}{now} 0")]
+        }
         false => text.clone(),
     };
-    // With an id the fast path is not taken.
     let script = if is_fast_path(script) && !plain { ScriptId::LimiterAcquire } else { script };
     let fallback = plain.then_some(ScriptId::LimiterAcquire);
     Call { store_us, script, fallback, arguments, slow_path_arguments: text, beside: None }

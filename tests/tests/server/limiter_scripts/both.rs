@@ -184,9 +184,14 @@ fn bytes(value: RespValue) -> Vec<u8> {
     bytes
 }
 
-/// Numbers as plain scripts take them.
+/// Numbers as plain scripts take them, and behind a bar an id.
 pub(crate) fn packed(words: &[&str]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.parse::<f64>().unwrap().to_le_bytes()).collect()
+    let bytes = |word: &&str| match word.len() {
+        32 => u128::from_str_radix(word, 16).unwrap().to_be_bytes().to_vec(),
+        _ if *word == "|" => b"|".to_vec(),
+        _ => word.parse::<f64>().unwrap().to_le_bytes().to_vec(),
+    };
+    words.iter().flat_map(bytes).collect()
 }
 
 pub(crate) fn numbers(text: &str) -> Vec<i64> {

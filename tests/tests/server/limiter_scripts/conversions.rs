@@ -93,12 +93,12 @@ fn the_entries_of_a_log_are_converted() {
 #[test]
 fn a_conversion_keeps_a_block_and_forgets_requests() {
     let Some(mut both) = Both::new() else { return };
-    both.put(&[&format!("F1 9 1000 5000 6|blocked 5900|{ID} 9000 1 5000 5000 5")]);
+    both.put(&[&format!("F1 9 1000 5000 6|blocked 5900|q 13500 1|{ID} 9000 1 5000 5000 5")]);
     let told = both.call(LimiterAcquire, 5001, &format!("{ID}:9000 C1 F1 9 1000 L1 9 5 1"));
     assert_eq!(told, [6, 5001, 5900, 5000, 6, 6, 5001, 0]);
     assert_eq!(both.records(), ["C1 F1 9 1000 L1 9 5 5000 6 6 5001|blocked 5900", "5001:6"]);
     // What the converting call did is remembered.
-    both.put(&[&format!("F1 9 1000 5000 6|{ID} 9000 1 5000 5000 5")]);
+    both.put(&[&format!("F1 9 1000 5000 6|q 13500 1|{ID} 9000 1 5000 5000 5")]);
     both.call(LimiterAcquire, 5001, &format!("{ID}:9000 F1 8 1000 1"));
-    assert_eq!(both.record(), format!("F1 8 1000 5000 7|{ID} 14001 1 5001 5000 6"));
+    assert_eq!(both.record(), format!("F1 8 1000 5000 7|q 18501 1|{ID} 14001 1 5001 5000 6"));
 }

@@ -13,13 +13,13 @@ use super::both::{Both, ID, KEY, numbers, packed, read};
 fn hot_scripts_leave_other_limits_to_the_general_ones() {
     let Some(mut both) = Both::new() else { return };
     let blocked = "F1 9 1000 5000 6|blocked 7000";
-    let remembered = format!("F1 9 1000 5000 6|{ID} 9000 1 5000 5000 5");
+    let adjusted = format!("F1 9 1000 5000 6|q 13500 1|{ID} 9000 t1 5000 1 0 5000 6");
     for record in [
         &["F1 9 2000 5000 6"][..],
         &["C1 F1 9 1000 F1 8 1000 1 1 1 1"],
         &["L1 9 1000 1 5", "5"],
         &[blocked],
-        &[&remembered],
+        &[&adjusted],
         &["F1 09 1000 5000 6"],
     ] {
         for (script, arguments) in
@@ -55,6 +55,53 @@ fn plain_calls_reply_numbers_and_are_kept_in_binary() {
         assert_eq!(call(&mut both, "1"), numbers(again), "{limit}");
         assert_eq!(both.ttl(), ttl);
     }
+}
+
+/// D11: the memory is a ring of eight in binary. Its expiry moves only where it has to, and all of it goes at its end.
+#[test]
+fn requests_with_an_id_are_kept_in_binary() {
+    let Some(mut both) = Both::new() else { return };
+    let ask = |both: &mut Both, now, id: u128, remember: u64, cost| {
+        let request = format!("- F1 20 1000 {cost} | {id:032x} {remember}");
+        both.call(FixedWindowAcquire, now, &request)
+    };
+    let told = numbers("0 5000 5000 0");
+    assert_eq!(ask(&mut both, 5000, 1, 9000, 2), told, "a fresh state");
+    let one =
+        |id: u128, until, cost, now, used| format!("|{id:032x} {until} {cost} {now} 5000 {used}");
+    let first = one(1, 14000, 2, 5000, 0);
+    assert_eq!(both.record(), format!("F1 20 1000 5000 2|q 18500 1{first}"));
+    assert_eq!(both.ttl(), 14);
+    let RespValue::Bulk(bytes) = both.stored() else { panic!("a string") };
+    assert_eq!((&bytes[..3], bytes.len()), (&b"F1|"[..], 35 + 16 + 56));
+    assert_eq!(ask(&mut both, 5999, 1, 9000, 2), told, "the same answer");
+    let other = format!("- F1 20 1000 3 | {:032x} 9000", 1);
+    assert!(both.refused(FixedWindowAcquire, &other).starts_with("LOCKAGE_NEEDS_SLOW_PATH "));
+    // Another one, until before the end, and a plain one leave the expiry as it is.
+    assert_eq!(ask(&mut both, 5500, 2, 13000, 1), numbers("0 5500 5000 2"));
+    assert_eq!(both.call(FixedWindowAcquire, 5600, "- F1 20 1000 4"), numbers("0 5600 5000 3"));
+    let second = one(2, 18500, 1, 5500, 2);
+    assert_eq!(both.record(), format!("F1 20 1000 5000 7|q 18500 2{first}{second}"));
+    assert_eq!(both.ttl(), 14);
+    // The ninth takes the place of the first.
+    let seven: Vec<u128> = (3..=9).collect();
+    for id in &seven {
+        ask(&mut both, 5700, *id, 4300, 1);
+    }
+    let RespValue::Bulk(bytes) = both.stored() else { panic!("a string") };
+    assert_eq!(bytes.len(), 35 + 16 + 8 * 56);
+    assert!(both.record().starts_with(&format!(
+        "F1 20 1000 5000 14|q 18500 1{}{second}",
+        one(9, 10000, 1, 5700, 13)
+    )));
+    // Once more, until later than the end: half as long again.
+    assert_eq!(ask(&mut both, 5800, 10, 20000, 1), numbers("0 5800 5000 14"));
+    assert!(both.record().starts_with("F1 20 1000 5000 15|q 35800 2|"), "{}", both.record());
+    assert_eq!(both.ttl(), 30);
+    // The next write drops all.
+    both.call(FixedWindowAcquire, 35800, "- F1 20 1000 4");
+    assert_eq!(both.record(), "F1 20 1000 35800 4");
+    assert_eq!(both.ttl(), 1);
 }
 
 #[test]

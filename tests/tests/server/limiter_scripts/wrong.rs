@@ -10,7 +10,8 @@ use super::both::{Both, ID, KEY};
 #[test]
 fn records_that_cannot_be_read_are_refused_and_stay() {
     let Some(mut both) = Both::new() else { return };
-    let remembered = format!("|{ID} 9000 1 5000 5000 5");
+    let one = format!("|{ID} 9000 1 5000 5000 5");
+    let remembered = format!("|q 13500 1{one}");
     let head = "F1 9 1000 5000 6";
     for (record, status) in [
         (&["K1 0 0 0 0 0"][..], 1),
@@ -38,7 +39,9 @@ fn records_that_cannot_be_read_are_refused_and_stay() {
         (&[&format!("{head}{remembered} 1")], 4),
         (&[&format!("{head}{}", remembered.replace(" 1 ", " t1 "))], 4),
         (&[&format!("{head}{}", remembered.replace(" 1 ", " x1 "))], 4),
-        (&[&format!("{head}{}", remembered.repeat(9))], 4),
+        (&[&format!("{head}|q 13500 0{}", one.repeat(9))], 4),
+        (&[&format!("{head}|q 13500 2{one}")], 4),
+        (&[&format!("{head}{one}")], 4),
         (&[&format!("{head}|r")], 4),
         (&[&format!("{head}|r 2")], 4),
         (&[&format!("{head}|r 0 2")], 4),
