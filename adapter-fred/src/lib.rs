@@ -175,12 +175,13 @@ impl Link for Shared<Pool> {
         send_by(self.0.next_connected(), request).await
     }
 
+    // `Pool::next` would skip a client for the next call: in a pool of two, always the same one.
     fn is_cluster(&self) -> bool {
-        self.0.next().is_clustered()
+        self.0.clients()[0].is_clustered()
     }
 
     fn server(&self) -> Option<String> {
-        Some(address(&self.0.next().client_config()))
+        Some(address(&self.0.clients()[0].client_config()))
     }
 }
 

@@ -138,6 +138,21 @@ async fn a_client_that_never_recovers_is_refused() {
     assert_eq!(server.executions(), before);
 }
 
+#[tokio::test]
+async fn calls_go_to_each_client_of_a_pool_in_turn() {
+    let server = Server::start();
+    let policy = Some(ReconnectPolicy::default());
+    let pool = Pool::new(Config::from_url(&server.url()).unwrap(), None, None, policy, 2).unwrap();
+    pool.init().await.unwrap();
+    let limiter = limiter(FredStore::new(pool));
+    for _ in 0..4 {
+        _ = limiter.try_acquire("id", 1).await.unwrap();
+    }
+    let list: String = redis::cmd("CLIENT").arg("LIST").query(&mut server.connection()).unwrap();
+    let used = list.lines().filter(|client| client.contains(" cmd=evalsha")).count();
+    assert_eq!(used, 2, "{list}");
+}
+
 /// The client would panic there.
 #[test]
 fn a_call_outside_of_tokio_is_not_done() {
