@@ -106,7 +106,7 @@ impl FredStore {
     /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
     /// an error here: each call reports it.
     pub fn open(address: &str) -> Result<Self, ClientError> {
-        let tls_by = (!cfg!(feature = "rustls-ring")).then_some("rustls-ring");
+        let tls_by = (!cfg!(feature = "rustls-ring")).then_some("the feature `rustls-ring`");
         check_scheme(address, tls_by).map_err(|why| ClientError::new(ErrorKind::Config, why))?;
         Config::from_url(address).map(FredStore::connect)
     }
@@ -267,20 +267,20 @@ pub(crate) fn server(address: &str, of: &Server) -> Result<Server, LinkError> {
 /// # Errors
 /// [`LinkError`] if it is not a reply of the server.
 pub fn read(result: Result<Value, ClientError>) -> Result<Reply, LinkError> {
-    let error = match result {
-        Ok(value) => return Ok(reply(value)),
-        Err(error) => error,
-    };
-    match error.details() {
-        REDIRECTED => return Ok(Reply::error("MOVED")),
-        details if is_reply(details) => return Ok(Reply::error(details)),
-        _ => {}
+    match result {
+        Ok(value) => Ok(reply(value)),
+        Err(error) if error.details() == REDIRECTED => Ok(Reply::error("MOVED")),
+        Err(error) if is_reply(error.details()) => Ok(Reply::error(error.details())),
+        Err(error) => Err(failure(error)),
     }
-    // A connection that is lost the client makes anew by itself.
+}
+
+/// Returns the link error of a failed call. The client itself replaces a connection that is lost.
+fn failure(error: ClientError) -> LinkError {
     let is_timeout = *error.kind() == ErrorKind::Timeout;
     let health = if is_timeout { Health::Doubtful } else { Health::Good };
     let was_sent = !NOT_SENT.contains(&error.details());
-    Err(LinkError::of(error, was_sent, health))
+    LinkError::of(error, was_sent, health)
 }
 
 /// The client does not tell the server's errors from its own, but its own are sentences.

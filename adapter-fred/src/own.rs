@@ -1,6 +1,5 @@
 //! Clients that the store makes by itself.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +12,8 @@ use fred::types::config::{
 };
 use fred::types::{ConnectHandle, RespVersion, Value};
 use lockage_redis::{
-    Acknowledged, Acknowledging, ConnectionPool, Health, Link, LinkError, NodePools, REPLY,
-    ReplicaWait, Reply, Request, in_tokio,
+    Acknowledged, Acknowledging, Health, Link, LinkError, NodePools, REPLY, ReplicaWait, Reply,
+    Request, in_tokio,
 };
 
 use crate::{address, command, once, owner, read, send_by, server};
@@ -28,37 +27,33 @@ const MANY: usize = 1024;
 /// A client that is made at the first call, and remade by the next call after it has stopped, was silent for several
 /// calls in a row, or led to a server that takes no writes. It reconnects lost connections by itself. Nothing is sent
 /// again. Clones share the client.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Reconnecting {
-    config: Config,
+    server: String,
     shared: lockage_redis::Reconnecting<Arc<Own>>,
     /// Clients for calls that wait for replicas, by the nodes of a cluster; otherwise the configuration alone
-    /// identifies the server.
+    /// identifies the server. They do not reconnect: a `WAIT` on another connection than its call's would return a
+    /// meaningless number at once.
     exclusive: NodePools<Option<Server>, Arc<Own>>,
 }
 
 impl Reconnecting {
     /// Creates a client that connects with this configuration.
     pub(crate) fn new(config: Config) -> Self {
-        let own = config.clone();
+        let (server, own) = (address(&config), config.clone());
         let connect = move || Own::connect(own.clone());
         let shared = match config.server.is_clustered() {
             true => lockage_redis::Reconnecting::of_cluster(connect),
             false => lockage_redis::Reconnecting::new(connect),
         };
-        Reconnecting { config, shared, exclusive: NodePools::default() }
-    }
-
-    /// Clients that do not reconnect: a `WAIT` on another connection than its call's would return a meaningless number
-    /// at once.
-    fn exclusive(&self, node: Option<Server>) -> ConnectionPool<Arc<Own>> {
-        self.exclusive.of(node, |node| {
-            let mut config = self.config.clone();
+        let exclusive = NodePools::new(move |node: &Option<Server>| {
+            let mut config = config.clone();
             if let Some(server) = node.clone() {
                 config.server = ServerConfig::Centralized { server };
             }
-            move || Own::once(config.clone())
-        })
+            Own::once(config)
+        });
+        Reconnecting { server, shared, exclusive }
     }
 }
 
@@ -72,7 +67,7 @@ impl Link for Reconnecting {
     }
 
     fn server(&self) -> Option<String> {
-        Some(address(&self.config))
+        Some(self.server.clone())
     }
 
     async fn close(&self) {
@@ -88,29 +83,21 @@ impl Acknowledging for Reconnecting {
         wait: ReplicaWait,
     ) -> Result<Acknowledged, LinkError> {
         if !self.is_cluster() {
-            return self.exclusive(None).send_acknowledged(call, wait).await;
+            return self.exclusive.of(None).send_acknowledged(call, wait).await;
         }
         // The client of all nodes knows who has the slot, for as long as its nodes answer: so it is told
         // of this call too.
         let send = async |own: Arc<Own>| {
-            let node = owner(&own.client, call).and_then(|owner| match call.node() {
-                Some(address) => server(address, &owner),
-                None => Ok(owner),
-            });
-            let result = match node {
-                Ok(node) => self.exclusive(Some(node)).send_acknowledged(call, wait).await,
-                Err(error) => Err(error),
+            let send = async {
+                let owner = owner(&own.client, call)?;
+                let node = call.node().map_or(Ok(owner.clone()), |node| server(node, &owner))?;
+                self.exclusive.of(Some(node)).send_acknowledged(call, wait).await
             };
-            let health = Health::of_call(&result);
+            let result = send.await;
+            let health = Health::of(result.as_ref().map(|(reply, _)| reply));
             (result, health)
         };
         self.shared.with(send).await?
-    }
-}
-
-impl fmt::Debug for Reconnecting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reconnecting").finish_non_exhaustive()
     }
 }
 

@@ -8,10 +8,9 @@ use fred::interfaces::{ClientLike, EventInterface, PubsubInterface};
 use fred::types::config::Config;
 use fred::types::{ClusterHash, CustomCommand, Message, Value};
 use fred::util::redis_keyslot;
-use futures_util::FutureExt;
 use futures_util::future::select;
-use lockage::notifications::{SubscriptionSink, Subscriptions};
-use lockage_redis::{Link, LinkError, PubSub, Reply, Request, in_tokio, subscriptions};
+use lockage::notifications::Subscriptions;
+use lockage_redis::{Link, LinkError, PubSub, PubSubSink, Reply, Request, in_tokio, subscriptions};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinHandle;
@@ -26,15 +25,14 @@ pub(crate) fn of_config(config: Config) -> Subscriptions {
         async move {
             let own = Own::listen(config).await?;
             let client = own.client.clone();
-            let pump = tokio::spawn(pump(own, client.message_rx(), sink.clone()));
-            Ok(Listening { client, sink, pump })
+            let pump = tokio::spawn(pump(own, client.message_rx(), sink));
+            Ok(Listening { client, pump })
         }
     })
 }
 
 struct Listening {
     client: Client,
-    sink: SubscriptionSink,
     /// It has the client's connections.
     pump: JoinHandle<()>,
 }
@@ -47,10 +45,6 @@ impl Link for Listening {
 }
 
 impl PubSub for Listening {
-    fn sink(&self) -> &SubscriptionSink {
-        &self.sink
-    }
-
     async fn subscribe(&self, channel: &str, is_sharded: bool) -> Result<Reply, LinkError> {
         in_tokio()?;
         let subscribed = async {
@@ -66,12 +60,12 @@ impl PubSub for Listening {
         read(subscribed.await.map(|()| Value::Null))
     }
 
-    fn unsubscribe(&self, channel: &str, is_sharded: bool) {
-        // Without a timeout no timer is needed, and to be asked once is to be on the way.
+    async fn unsubscribe(&self, channel: &str, is_sharded: bool) {
+        // Without a timeout no timer is needed.
         let client = self.client.with_options(&once(Some(Duration::ZERO)));
         _ = match is_sharded {
-            true => client.sunsubscribe(channel).now_or_never(),
-            false => client.unsubscribe(channel).now_or_never(),
+            true => client.sunsubscribe(channel).await,
+            false => client.unsubscribe(channel).await,
         };
     }
 }
@@ -83,7 +77,7 @@ impl Drop for Listening {
 }
 
 /// Forwards the server's messages, for as long as the client has all its connections.
-async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: SubscriptionSink) {
+async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: PubSubSink) {
     let received = async {
         loop {
             match messages.recv().await {

@@ -1,6 +1,6 @@
-//! On a cluster: `cargo run --example cluster -p lockage-redis-rs --features cluster`, with
-//! `REDIS_URL` naming some of its nodes (redis-cluster://127.0.0.1:7000 where it is not set). Kill a master
-//! while it runs: callers of its keys are told, and go on once a replica has taken over.
+//! On a cluster: `cargo run --example cluster -p lockage-redis-rs`, with `REDIS_URL` naming some of its nodes
+//! (redis-cluster://127.0.0.1:7000 where it is not set). Kill a master while it runs: callers of its keys are told, and
+//! go on once a replica has taken over.
 
 #![allow(clippy::print_stdout)]
 

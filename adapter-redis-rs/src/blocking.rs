@@ -1,8 +1,12 @@
 //! The store for blocking callers.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lockage_redis::{BlockingConnection, BlockingConnections, LinkError, LuaStore, Reply, Request};
+use redis::cluster::{ClusterClientBuilder, ClusterConnection};
+use redis::cluster_routing::RoutingInfo;
+use redis::sentinel::SentinelClient;
 use redis::{Client, RedisResult};
 
 use crate::open::Address;
@@ -37,11 +41,9 @@ impl BlockingRedisStore {
     pub fn open(address: &str) -> RedisResult<Self> {
         match Address::read(address)? {
             Address::Server(client) => Ok(BlockingRedisStore::new(client)),
-            #[cfg(feature = "sentinel")]
             Address::Master(client) => Ok(BlockingRedisStore::sentinel(client)),
-            #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => {
-                BlockingRedisStore::cluster(redis::cluster::ClusterClientBuilder::new(nodes))
+                BlockingRedisStore::cluster(ClusterClientBuilder::new(nodes))
             }
         }
     }
@@ -49,19 +51,18 @@ impl BlockingRedisStore {
     /// Creates a store on the server of this client, and connects at the first call.
     pub fn new(client: Client) -> Self {
         let server = client.get_connection_info().addr().to_string();
-        let connect = move |patience| client.get_connection_with_timeout(patience);
-        BlockingRedisStore::by(connect, Some(server), false)
+        let connect = move |patience| client.get_connection_with_timeout(patience).map(Connection);
+        BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, Some(server), false)))
     }
 
     /// Creates a store on the master that the sentinels name at that time, also after a failover. One caller at a time
     /// asks them, within the client's own timeout. The client must be one for masters.
-    #[cfg(feature = "sentinel")]
-    pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
-        let client = std::sync::Mutex::new(client);
-        let master =
-            move || client.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get_client();
-        let connect = move |patience| master()?.get_connection_with_timeout(patience);
-        BlockingRedisStore::by(connect, None, false)
+    pub fn sentinel(client: SentinelClient) -> Self {
+        let client = Mutex::new(client);
+        let master = move || client.lock().unwrap_or_else(PoisonError::into_inner).get_client();
+        let connect =
+            move |patience| master()?.get_connection_with_timeout(patience).map(Connection);
+        BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
     /// Creates a store on a cluster, and connects at the first call. Whatever the builder says, the client retries
@@ -69,23 +70,10 @@ impl BlockingRedisStore {
     ///
     /// # Errors
     /// Those of the client, if it rejects the builder's addresses or options.
-    #[cfg(feature = "cluster")]
-    pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> RedisResult<Self> {
+    pub fn cluster(builder: ClusterClientBuilder) -> RedisResult<Self> {
         let client = builder.retries(0).build()?;
-        Ok(BlockingRedisStore::by(move |_| client.get_connection(), None, true))
-    }
-
-    fn by<C>(
-        connect: impl Fn(Duration) -> RedisResult<C> + Send + Sync + 'static,
-        server: Option<String>,
-        is_cluster: bool,
-    ) -> Self
-    where
-        Connection<C>: BlockingConnection + 'static,
-    {
-        let connect =
-            move |patience| connect(patience).map(Connection).map_err(LinkError::not_sent);
-        BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, server, is_cluster)))
+        let connect = move |_| client.get_connection().map(Connection);
+        Ok(BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, true))))
     }
 }
 
@@ -102,8 +90,7 @@ impl BlockingConnection for Connection<redis::Connection> {
     }
 }
 
-#[cfg(feature = "cluster")]
-impl BlockingConnection for Connection<redis::cluster::ClusterConnection> {
+impl BlockingConnection for Connection<ClusterConnection> {
     fn send(&mut self, request: &Request<'_>, patience: Duration) -> Result<Reply, LinkError> {
         let Connection(on) = self;
         let set = on.set_read_timeout(Some(patience));
@@ -112,7 +99,7 @@ impl BlockingConnection for Connection<redis::cluster::ClusterConnection> {
             return read(command(request).query(on));
         }
         let node = crate::cluster::node(request);
-        let to = || redis::cluster_routing::RoutingInfo::SingleNode(node.clone());
+        let to = || RoutingInfo::SingleNode(node.clone());
         read(on.route_command(&redis::cmd("ASKING"), to()))?;
         read(on.route_command(&command(request), to()))
     }

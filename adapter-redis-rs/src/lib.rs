@@ -16,8 +16,8 @@
 //! |---|---|---|
 //! | one | [`RedisStore::open`], or [`RedisStore::connect`] with a client | `redis://user:password@host:6379/0`, `redis+unix:///path` |
 //! | one, by TLS (feature `tokio-rustls-comp` or `smol-rustls-comp`) | the same | `rediss://host:6379` |
-//! | a master with sentinels (feature `sentinel`) | `open`, or `RedisStore::sentinel`; both follow a failover | `redis-sentinel://host:26379?sentinelServiceName=name&node=host2:26379` |
-//! | a cluster (feature `cluster`) | `open`, or `RedisStore::cluster` | `redis-cluster://host:6379?node=host2:6379` |
+//! | a master with sentinels | `open`, or [`RedisStore::sentinel`]; both follow a failover | `redis-sentinel://host:26379?sentinelServiceName=name&node=host2:26379` |
+//! | a cluster | `open`, or [`RedisStore::cluster`] | `redis-cluster://host:6379?node=host2:6379` |
 //! | any, over connections of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, each by a feature, a `ConnectionManager` (`connection-manager`), a pool of deadpool-redis (`deadpool`) or of bb8 (`bb8`) | |
 //! | the same, for blocking callers | [`BlockingRedisStore::open`] | the same |
 //!
@@ -48,12 +48,11 @@
 //!
 //! # Listening
 //!
-//! A waiter needs a listening connection, which the store makes at the first wait, by RESP3: by itself after
-//! [`RedisStore::connect`] and [`RedisStore::sentinel`], and otherwise with a client given to [`RedisStore::listening`]
-//! or `RedisStore::listening_in_cluster`. By [`Notifications`](lockage::notifications::Notifications) it subscribes to
-//! the channels of awaited keys, which have the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and
-//! by `SUBSCRIBE` before. Channels know no numbered databases: a key of the same name in another database also wakes
-//! waiters, which is harmless.
+//! A waiter needs a listening connection, which the store makes at the first wait, by RESP3. A store on a connection of
+//! your own makes it with a client given to [`RedisStore::listening`]. By
+//! [`Notifications`](lockage::notifications::Notifications) it subscribes to the channels of awaited keys, which have
+//! the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
+//! numbered databases: a key of the same name in another database also wakes waiters, which is harmless.
 //!
 //! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
 //! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`. Without them waiters poll:
@@ -62,19 +61,23 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod blocking;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod open;
 #[cfg(any(feature = "deadpool", feature = "bb8"))]
 mod pools;
 mod pubsub;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::lock::Mutex;
 use lockage_redis::{
     Connections, Health, Link, LinkError, LuaStore, Pipeline, REPLY, Reply, Request, ServerAddress,
 };
 use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::cluster::ClusterClientBuilder;
+use redis::cluster_async::ClusterConnection;
+use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 pub use blocking::BlockingRedisStore;
@@ -99,9 +102,9 @@ impl<C> RedisStore<Shared<C>> {
     /// store on a connection of your own have no address, since the client does not provide it.
     ///
     /// A `ClusterConnection` is not accepted: its client runs scripts twice unless it was built with `retries(0)`,
-    /// which it does not tell. [`RedisStore::open`] and `RedisStore::cluster` set that.
+    /// which it does not tell. [`RedisStore::open`] and [`RedisStore::cluster`] set that.
     pub fn new(connection: C) -> Self {
-        RedisStore(LuaStore::new(Shared::new(connection)))
+        RedisStore(LuaStore::new(Shared(connection)))
     }
 }
 
@@ -115,12 +118,9 @@ impl RedisStore {
     pub fn open(address: &str) -> RedisResult<Self> {
         match Address::read(address)? {
             Address::Server(client) => Ok(RedisStore::connect(client)),
-            #[cfg(feature = "sentinel")]
             Address::Master(client) => Ok(RedisStore::sentinel(client)),
-            #[cfg(feature = "cluster")]
             Address::Cluster(nodes) => {
-                let builder = || redis::cluster::ClusterClientBuilder::new(nodes.clone());
-                RedisStore::cluster(builder())?.listening_in_cluster(builder())
+                RedisStore::cluster(|| ClusterClientBuilder::new(nodes.clone()))
             }
         }
     }
@@ -137,11 +137,10 @@ impl RedisStore {
 
     /// Creates a store on the master that the sentinels name, also after a failover. The client must be one for
     /// masters.
-    #[cfg(feature = "sentinel")]
-    pub fn sentinel(client: redis::sentinel::SentinelClient) -> Self {
-        let client = std::sync::Arc::new(futures_util::lock::Mutex::new(client));
+    pub fn sentinel(client: SentinelClient) -> Self {
+        let client = Arc::new(Mutex::new(client));
         let master = move || {
-            let client = std::sync::Arc::clone(&client);
+            let client = Arc::clone(&client);
             async move { client.lock().await.async_get_client().await }
         };
         RedisStore::to(master, AsyncConnectionConfig::new())
@@ -171,37 +170,24 @@ impl RedisStore {
         RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
 
-    /// Creates a store on a cluster, and connects at the first call. Whatever the builder says, the client retries
-    /// nothing by itself.
+    /// Creates a store on a cluster, and connects at the first call. `builder` is called twice: for calls, and for
+    /// listening, which uses RESP3 whatever the builder says. The client retries nothing by itself, whatever it says.
     ///
     /// # Errors
     /// Those of the client, if it rejects the builder's addresses or options.
-    #[cfg(feature = "cluster")]
-    pub fn cluster(builder: redis::cluster::ClusterClientBuilder) -> redis::RedisResult<Self> {
-        Ok(RedisStore(LuaStore::new(cluster::connections(builder)?)))
+    pub fn cluster(builder: impl Fn() -> ClusterClientBuilder) -> RedisResult<Self> {
+        let store = LuaStore::new(cluster::connections(builder())?);
+        Ok(RedisStore(store.listening(pubsub::of_cluster(builder())?)))
     }
 }
 
 impl<L> RedisStore<L> {
     /// Makes waiters listen on a connection of their own, which this client makes, to the same server. It uses RESP3
-    /// whatever the client says. Not needed after [`RedisStore::connect`] and [`RedisStore::sentinel`].
+    /// whatever the client says. Only a store on a connection of your own needs it.
     #[must_use]
     pub fn listening(self, client: Client) -> Self {
         let subscriptions = pubsub::of_client(move || std::future::ready(Ok(client.clone())));
         RedisStore(self.0.listening(subscriptions))
-    }
-
-    /// Makes waiters listen on connections of their own, which a client of this builder makes to the nodes of the same
-    /// cluster. It uses RESP3 whatever the builder says.
-    ///
-    /// # Errors
-    /// Those of the client, if it rejects the builder's addresses or options.
-    #[cfg(feature = "cluster")]
-    pub fn listening_in_cluster(
-        self,
-        builder: redis::cluster::ClusterClientBuilder,
-    ) -> redis::RedisResult<Self> {
-        Ok(RedisStore(self.0.listening(pubsub::of_cluster(builder)?)))
     }
 }
 
@@ -221,13 +207,6 @@ async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, 
 /// A connection of the application's own: see [`RedisStore::new`].
 #[derive(Clone, Debug)]
 pub struct Shared<C>(C);
-
-impl<C> Shared<C> {
-    /// Returns this connection as a link.
-    pub fn new(connection: C) -> Self {
-        Shared(connection)
-    }
-}
 
 impl Link for Shared<MultiplexedConnection> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
@@ -252,21 +231,18 @@ pub enum Connection {
     /// To one server.
     Server(MultiplexedConnection),
     /// To all nodes of a cluster.
-    #[cfg(feature = "cluster")]
-    Cluster(redis::cluster_async::ClusterConnection),
+    Cluster(ClusterConnection),
 }
 
 impl Link for Connection {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         match self {
             Connection::Server(connection) => query(request, connection.clone()).await,
-            #[cfg(feature = "cluster")]
             Connection::Cluster(_) if request.is_asking() => {
                 // `ASKING` holds for the next command on its connection, so both go in one piece.
                 let both = [Request::new("ASKING"), request.clone()];
                 Ok(self.send_all(&both, Duration::ZERO).await?.pop().unwrap_or(Reply::Other))
             }
-            #[cfg(feature = "cluster")]
             Connection::Cluster(connection) => query(request, connection.clone()).await,
         }
     }
@@ -287,7 +263,6 @@ impl Pipeline for Connection {
                 connection.set_response_timeout(wait + REPLY);
                 connection.req_packed_commands(&all, 0, requests.len()).await
             }
-            #[cfg(feature = "cluster")]
             Connection::Cluster(connection) => {
                 let mut connection = connection.clone();
                 match requests.iter().find(|request| request.is_asking()) {
@@ -323,7 +298,8 @@ pub fn command(request: &Request<'_>) -> Cmd {
 pub fn read(result: RedisResult<Value>) -> Result<Reply, LinkError> {
     match result {
         Ok(value) => Ok(reply(value)),
-        Err(error) if is_reply(&error) => Ok(error_reply(&error)),
+        // The server's errors have codes, and the client's own have none.
+        Err(error) if error.code().is_some() => Ok(error_reply(&error)),
         Err(error) => Err(failure(error)),
     }
 }
@@ -336,10 +312,6 @@ fn reply(value: Value) -> Reply {
         Value::ServerError(error) => error_reply(&error.into()),
         _ => Reply::Other,
     }
-}
-
-fn is_reply(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }
 
 fn error_reply(error: &RedisError) -> Reply {
@@ -383,6 +355,15 @@ mod tests {
         let key = Key::new("lock", "id").unwrap();
         let listening = store.listen(&key, Wake::One).now_or_never().unwrap().unwrap_err();
         assert!(listening.to_string().contains("outside of a tokio runtime"), "{listening}");
+    }
+
+    #[cfg(not(any(feature = "tokio-rustls-comp", feature = "smol-rustls-comp")))]
+    #[test]
+    fn an_address_by_tls_names_the_missing_feature() {
+        for address in ["rediss://host", "rediss-cluster://host"] {
+            let error = RedisStore::open(address).unwrap_err().to_string();
+            assert!(error.contains("the feature `tokio-rustls-comp` or"), "{error}");
+        }
     }
 
     #[test]

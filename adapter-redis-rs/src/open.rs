@@ -1,36 +1,25 @@
 //! The server, master or cluster of an address in a configuration.
 
-use redis::{Client, ErrorKind, RedisError, RedisResult};
+use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo, SentinelServerType};
+use redis::{
+    Client, ConnectionAddr, ErrorKind, IntoConnectionInfo, RedisError, RedisResult, TlsMode,
+};
 
 /// The target of an address.
 pub(crate) enum Address {
     Server(Client),
-    #[cfg(feature = "sentinel")]
-    Master(redis::sentinel::SentinelClient),
-    #[cfg(feature = "cluster")]
-    Cluster(Vec<redis::ConnectionInfo>),
+    Master(SentinelClient),
+    Cluster(Vec<String>),
 }
-
-const TLS: &str = "needs the feature `tokio-rustls-comp` or `smol-rustls-comp` of lockage-redis-rs";
 
 impl Address {
     pub(crate) fn read(address: &str) -> RedisResult<Self> {
-        let read = lockage_redis::Address::read(address).map_err(refused)?;
-        Address::of(read).map_err(|error| match error.detail() {
-            // The client knows no features of this crate.
-            None if error.to_string().contains("TLS") => refused(TLS),
-            _ => error,
-        })
-    }
-
-    fn of(address: lockage_redis::Address) -> RedisResult<Self> {
-        match address {
+        // The application may have turned on another TLS of the client than those of this crate's features.
+        let has_tls = "rediss://host".into_connection_info().is_ok();
+        let tls_by = (!has_tls).then_some("the feature `tokio-rustls-comp` or `smol-rustls-comp`");
+        match lockage_redis::Address::read(address, tls_by).map_err(refused)? {
             lockage_redis::Address::Server(address) => Client::open(address).map(Address::Server),
-            #[cfg(feature = "sentinel")]
             lockage_redis::Address::Master { sentinels, service, like } => {
-                use redis::sentinel::{SentinelClient, SentinelNodeConnectionInfo};
-                use redis::{ConnectionAddr, IntoConnectionInfo, TlsMode, sentinel};
-
                 let like = like.into_connection_info()?;
                 let mut master = SentinelNodeConnectionInfo::default()
                     .set_redis_connection_info(like.redis_settings().clone());
@@ -38,20 +27,15 @@ impl Address {
                     let mode = if *insecure { TlsMode::Insecure } else { TlsMode::Secure };
                     master = master.set_tls_mode(mode);
                 }
-                let kind = sentinel::SentinelServerType::Master;
+                let kind = SentinelServerType::Master;
                 SentinelClient::build(sentinels, service, Some(master), kind).map(Address::Master)
             }
-            #[cfg(feature = "cluster")]
-            lockage_redis::Address::Cluster(nodes) => {
-                let nodes = nodes.into_iter().map(redis::IntoConnectionInfo::into_connection_info);
-                nodes.collect::<RedisResult<_>>().map(Address::Cluster)
-            }
-            _ => Err(refused("it needs the feature `sentinel`, or `cluster`, of lockage-redis-rs")),
+            lockage_redis::Address::Cluster(nodes) => Ok(Address::Cluster(nodes)),
         }
     }
 }
 
-/// An address, or a part of one, that is invalid.
-fn refused(what_is_right: impl ToString) -> RedisError {
-    (ErrorKind::InvalidClientConfig, "not an address", what_is_right.to_string()).into()
+/// An invalid address.
+fn refused(what_is_right: String) -> RedisError {
+    (ErrorKind::InvalidClientConfig, "not an address", what_is_right).into()
 }

@@ -12,7 +12,7 @@ pub const ADDRESSES: &str = "an address is redis://user:password@host:6379/0, re
                              the latter two take more nodes, as in ?node=host:port";
 
 /// Checks the scheme of an address, and that TLS is available if requested, since not every client does: one would send
-/// in plain text. `tls_by` is the feature that would provide it, if it is missing.
+/// in plain text. `tls_by` names the feature that would provide it, if it is missing.
 ///
 /// # Errors
 /// The problem and its remedy, without the address, which may have a password.
@@ -20,9 +20,7 @@ pub fn check_scheme(address: &str, tls_by: Option<&str>) -> Result<(), String> {
     let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
     let (base, _) = scheme.split_once(['-', '+']).unwrap_or((scheme, ""));
     match (base, tls_by) {
-        ("rediss" | "valkeys", Some(feature)) => {
-            Err(format!("{scheme}:// needs the feature `{feature}`"))
-        }
+        ("rediss" | "valkeys", Some(feature)) => Err(format!("{scheme}:// needs {feature}")),
         ("redis" | "rediss" | "valkey" | "valkeys" | "unix", _) => Ok(()),
         _ => Err(format!("{scheme:?} is no scheme: {ADDRESSES}")),
     }
@@ -31,7 +29,6 @@ pub fn check_scheme(address: &str, tls_by: Option<&str>) -> Result<(), String> {
 /// The target of an address, as addresses of single servers, which clients know.
 #[cfg(feature = "address")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Address {
     /// One server.
     Server(String),
@@ -50,12 +47,13 @@ pub enum Address {
 
 #[cfg(feature = "address")]
 impl Address {
-    /// Reads an address. Those of sentinels and clusters have the form of the `fred` crate.
+    /// Reads an address. Those of sentinels and clusters have the form of the `fred` crate. `tls_by` is as for
+    /// [`check_scheme`].
     ///
     /// # Errors
     /// The problem and its remedy, without the address, which may have a password.
-    pub fn read(address: &str) -> Result<Self, String> {
-        check_scheme(address, None)?;
+    pub fn read(address: &str, tls_by: Option<&str>) -> Result<Self, String> {
+        check_scheme(address, tls_by)?;
         let mut node = Url::parse(address).map_err(|error| wrong(&error))?;
         let scheme = node.scheme().to_owned();
         let (base, kind) = match scheme.split_once(['-', '+']) {
@@ -115,7 +113,7 @@ mod tests {
 
     #[test]
     fn sentinels_and_nodes_are_addresses_of_their_own() {
-        let read = |address| Address::read(address).unwrap();
+        let read = |address| Address::read(address, None).unwrap();
         let server = "redis://user:secret@host:1/2?protocol=resp3";
         assert_eq!(read(server), Address::Server(server.to_owned()));
         assert_eq!(
@@ -144,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn an_address_by_tls_is_refused_without_it() {
+        for scheme in ["rediss", "valkeys", "rediss-sentinel", "rediss-cluster"] {
+            let error =
+                Address::read(&format!("{scheme}://a"), Some("the feature `b`")).unwrap_err();
+            assert_eq!(error, format!("{scheme}:// needs the feature `b`"));
+        }
+    }
+
+    #[test]
     fn what_is_no_address_is_told_without_its_secret() {
         for (address, what) in [
             ("host:1", "redis://user:password@host:6379/0"),
@@ -152,7 +159,7 @@ mod tests {
             ("redis-cluster://:secret@host?nodes=b:2", "nodes: an address is"),
             ("redis-cluster://:secret@host?node=b", "\"b\" is no node: a node is host:port"),
         ] {
-            let error = Address::read(address).unwrap_err();
+            let error = Address::read(address, None).unwrap_err();
             assert!(error.contains(what) && !error.contains("secret"), "{error}");
         }
     }

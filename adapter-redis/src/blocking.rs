@@ -1,5 +1,6 @@
 //! Connections of a blocking client.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,12 +42,19 @@ type Connect = dyn Fn(Duration) -> Result<Box<dyn BlockingConnection>, LinkError
 impl BlockingConnections {
     /// Creates connections that `connect` makes within its time: to a server, whose address appears in errors if known,
     /// or to all nodes of a cluster.
-    pub fn new<C: BlockingConnection + 'static>(
-        connect: impl Fn(Duration) -> Result<C, LinkError> + Send + Sync + 'static,
+    pub fn new<C, E>(
+        connect: impl Fn(Duration) -> Result<C, E> + Send + Sync + 'static,
         server: Option<String>,
         is_cluster: bool,
-    ) -> Self {
-        let connect = move |patience| Ok(Box::new(connect(patience)?) as _);
+    ) -> Self
+    where
+        C: BlockingConnection + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let connect = move |patience| match connect(patience) {
+            Ok(connection) => Ok(Box::new(connection) as _),
+            Err(error) => Err(LinkError::not_sent(error)),
+        };
         let (connect, idle) = (Box::new(connect), IdlePool::default());
         BlockingConnections(Arc::new(Inner { connect, idle, is_cluster, server }))
     }
@@ -57,12 +65,12 @@ impl Link for BlockingConnections {
         // It waits for as long as the request's caller.
         let left = || request.left().unwrap_or(LONGEST).min(LONGEST);
         let connection = self.0.idle.take().map_or_else(|| (self.0.connect)(left()), Ok);
-        let mut connection = connection.map_err(LinkError::before_sending)?;
+        let mut connection = connection?;
         let result = connection.send(request, left());
         let health = match &result {
             // A client that blocks learns who has the slot when it connects.
             Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
-            result => Health::of(result),
+            result => Health::of(result.as_ref()),
         };
         self.0.idle.give(connection, health);
         result

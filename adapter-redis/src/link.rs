@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use lockage::StoreError;
 
 use crate::call::Reply;
-use crate::replicated::Acknowledged;
 use crate::sync::{Mutex, lock};
 
 /// A client's way to a server or a cluster.
@@ -252,20 +251,9 @@ pub enum Health {
 }
 
 impl Health {
-    /// Returns what this result says.
-    pub fn of(result: &Result<Reply, LinkError>) -> Self {
-        match result {
-            Ok(reply) => reply.health(),
-            Err(error) => error.health,
-        }
-    }
-
-    /// Returns what this result of a call and its wait says.
-    pub fn of_call(result: &Result<Acknowledged, LinkError>) -> Self {
-        match result {
-            Ok((reply, _)) => reply.health(),
-            Err(error) => error.health,
-        }
+    /// Returns what this result of a call says.
+    pub fn of(result: Result<&Reply, &LinkError>) -> Self {
+        result.map_or_else(LinkError::health, Reply::health)
     }
 }
 

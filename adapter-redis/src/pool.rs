@@ -5,8 +5,10 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+
 use crate::link::{Health, Link, LinkError, Pipeline, Request};
-use crate::reconnecting::Reconnecting;
+use crate::reconnecting::{Making, Reconnecting};
 use crate::replicated::{Acknowledged, ReplicaWait, read};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -107,7 +109,7 @@ impl<C: Pipeline + Clone + 'static> ConnectionPool<C> {
             let requests = wait.requests(call, C::TRANSACTIONS);
             let replies = connection.send_all(&requests, wait.left()).await;
             let result = replies.and_then(|replies| read(replies, C::TRANSACTIONS));
-            let health = Health::of_call(&result);
+            let health = Health::of(result.as_ref().map(|(reply, _)| reply));
             (result, health)
         };
         self.with(send).await?
@@ -141,38 +143,50 @@ impl<C> fmt::Debug for ConnectionPool<C> {
 
 /// Pools of connections to one node each, for a client that does not choose cluster nodes by itself. Clones share the
 /// pools.
-pub struct NodePools<N, C>(Arc<Mutex<HashMap<N, ConnectionPool<C>>>>);
+#[derive(Clone)]
+pub struct NodePools<N, C> {
+    connect: Arc<Connect<N, C>>,
+    pools: Arc<Mutex<HashMap<N, ConnectionPool<C>>>>,
+}
 
-impl<N: Clone + Eq + Hash, C: Link + Clone + 'static> NodePools<N, C> {
-    /// Returns the pool of this node, whose connections are made by what `connect` returns.
-    pub fn of<M, F>(&self, node: N, connect: impl FnOnce(&N) -> M) -> ConnectionPool<C>
+type Connect<N, C> = dyn Fn(&N) -> Making<C> + Send + Sync;
+
+impl<N, C> NodePools<N, C>
+where
+    N: Clone + Eq + Hash + Send + Sync + 'static,
+    C: Link + Clone + 'static,
+{
+    /// Creates pools whose connections to a node `connect` makes.
+    pub fn new<F>(connect: impl Fn(&N) -> F + Send + Sync + 'static) -> Self
     where
-        M: Fn() -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
     {
-        let mut nodes = lock(&self.0);
-        let pool = nodes.entry(node.clone()).or_insert_with(|| {
-            let connect = connect(&node);
-            ConnectionPool::new(move || Reconnecting::new(connect.clone()))
+        let connect = Arc::new(move |node: &N| connect(node).boxed());
+        NodePools { connect, pools: Arc::default() }
+    }
+
+    /// Returns the pool of this node.
+    pub fn of(&self, node: N) -> ConnectionPool<C> {
+        let mut pools = lock(&self.pools);
+        let pool = pools.entry(node).or_insert_with_key(|node| {
+            let (connect, node) = (Arc::clone(&self.connect), node.clone());
+            ConnectionPool::new(move || {
+                let (connect, node) = (Arc::clone(&connect), node.clone());
+                Reconnecting::new(move || connect(&node))
+            })
         });
         pool.clone()
     }
 
     /// Ends the connections of all nodes, as [`ConnectionPool::end`] does.
     pub fn end(&self) {
-        lock(&self.0).values().for_each(ConnectionPool::end);
+        lock(&self.pools).values().for_each(ConnectionPool::end);
     }
 }
 
-impl<N, C> Default for NodePools<N, C> {
-    fn default() -> Self {
-        NodePools(Arc::new(Mutex::new(HashMap::new())))
-    }
-}
-
-impl<N, C> Clone for NodePools<N, C> {
-    fn clone(&self) -> Self {
-        NodePools(Arc::clone(&self.0))
+impl<N, C> fmt::Debug for NodePools<N, C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodePools").finish_non_exhaustive()
     }
 }
 
@@ -180,8 +194,6 @@ impl<N, C> Clone for NodePools<N, C> {
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::task::{Context, Waker};
-
-    use futures_util::FutureExt;
 
     use super::*;
 

@@ -30,7 +30,8 @@ struct Inner<C> {
     state: Mutex<State<C>>,
 }
 
-type Making<C> = BoxFuture<'static, Result<C, LinkError>>;
+/// An attempt to connect.
+pub(crate) type Making<C> = BoxFuture<'static, Result<C, LinkError>>;
 
 struct State<C> {
     current: Attempt<C>,
@@ -165,7 +166,7 @@ impl<C: Link + Clone + 'static> Link for Reconnecting<C> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         let send = async |connection: C| {
             let result = connection.send(request).await;
-            let health = Health::of(&result);
+            let health = Health::of(result.as_ref());
             (result, health)
         };
         self.with(send).await?

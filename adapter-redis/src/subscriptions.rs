@@ -19,11 +19,8 @@ use crate::sync::{Mutex, lock};
 /// How often a subscription follows a slot to another node, or is requested again.
 const REPETITIONS: u32 = 3;
 
-/// A connection that listens, and tells its [`SubscriptionSink`] its messages and its end.
+/// A connection that listens, and reports its messages and its end to its [`PubSubSink`].
 pub trait PubSub: Link + 'static {
-    /// Returns the sink that it was given when it was made.
-    fn sink(&self) -> &SubscriptionSink;
-
     /// Subscribes to a channel and waits for the confirmation: by `SSUBSCRIBE` if channels are sharded.
     ///
     /// # Errors
@@ -39,14 +36,54 @@ pub trait PubSub: Link + 'static {
         }
     }
 
-    /// Ends a subscription: see [`Subscriber::unsubscribe`].
-    fn unsubscribe(&self, channel: &str, is_sharded: bool);
+    /// Requests the end of a subscription. The future is polled at once, and again when the connection reports a lost
+    /// channel or another subscription ends: maybe outside of a runtime, and not necessarily to its end.
+    fn unsubscribe(&self, channel: &str, is_sharded: bool) -> impl Future<Output = ()> + Send;
+}
+
+/// Where one listening connection reports. Clones are of the same connection.
+#[derive(Clone)]
+pub struct PubSubSink {
+    sink: SubscriptionSink,
+    /// Requests to unsubscribe, which nothing waits for. A client may drop a request whose future is dropped before it
+    /// is sent, and takes a limited number at a time.
+    leaving: Arc<Mutex<Vec<BoxFuture<'static, ()>>>>,
+}
+
+impl PubSubSink {
+    /// Reports a message to this channel: see [`SubscriptionSink::message`].
+    pub fn message(&self, channel: &str, message: &str) {
+        self.sink.message(channel, message);
+    }
+
+    /// Reports that this channel is not subscribed to any more.
+    pub fn lost(&self, channel: &str) {
+        self.sink.lost(channel);
+        // If it was unsubscribed from, the client has room for another request.
+        self.poll_leaving();
+    }
+
+    /// Reports that the connection ended, or lost something, and with it all subscriptions. Repeated calls are
+    /// harmless.
+    pub fn end(&self) {
+        self.sink.end();
+    }
+
+    fn leave(&self, unsubscribe: impl Future<Output = ()> + Send + 'static) {
+        lock(&self.leaving).push(unsubscribe.boxed());
+        self.poll_leaving();
+    }
+
+    fn poll_leaving(&self) {
+        let mut context = Context::from_waker(Waker::noop());
+        lock(&self.leaving).retain_mut(|future| future.poll_unpin(&mut context).is_pending());
+    }
 }
 
 /// Creates the subscriptions of one connection for all channels, which `connect` makes at the first use, and remakes
 /// once it has lost something.
 pub fn subscriptions<P: PubSub, F>(
-    connect: impl Fn(SubscriptionSink) -> F + Send + Sync + 'static,
+    connect: impl Fn(PubSubSink) -> F + Send + Sync + 'static,
 ) -> Subscriptions
 where
     F: Future<Output = Result<P, LinkError>> + Send + 'static,
@@ -56,12 +93,14 @@ where
         Listening(Reconnecting::new(move || {
             let (connect, sinks) = (Arc::clone(&connect), sinks.clone());
             async move {
-                let connection = connect(sinks.open()).await?;
+                let sink = PubSubSink { sink: sinks.open(), leaving: Arc::default() };
+                let connection = connect(sink.clone()).await?;
                 let probe = Request::new("EVAL").with(SHARDED_CHANNELS).with("0");
                 match connection.send(&probe).await? {
                     Reply::Error(error) => Err(LinkError::not_sent(error)),
                     reply => Ok(Arc::new(Connected {
-                        connection,
+                        connection: Arc::new(connection),
+                        sink,
                         is_sharded: reply == Reply::Integer(1),
                         subscribed: Mutex::default(),
                     })),
@@ -72,7 +111,8 @@ where
 }
 
 struct Connected<P> {
-    connection: P,
+    connection: Arc<P>,
+    sink: PubSubSink,
     is_sharded: bool,
     /// Channels that the server may have, as far as known here. Valkey answers the end of a subscription without any by
     /// an error, which fred takes for the answer to the next request.
@@ -99,8 +139,18 @@ impl<P: PubSub> Connected<P> {
 
     fn unsubscribe(&self, channel: &str) {
         if lock(&self.subscribed).remove(channel) {
-            self.connection.unsubscribe(channel, self.is_sharded);
+            let (connection, channel) = (Arc::clone(&self.connection), channel.to_owned());
+            let is_sharded = self.is_sharded;
+            self.sink.leave(async move { connection.unsubscribe(&channel, is_sharded).await });
         }
+    }
+}
+
+impl<P> Drop for Connected<P> {
+    fn drop(&mut self) {
+        // These requests hold the connection, and it may hold them in its sink.
+        let leaving = std::mem::take(&mut *lock(&self.sink.leaving));
+        drop(leaving);
     }
 }
 
@@ -110,7 +160,7 @@ impl<P: PubSub> Link for Connected<P> {
     }
 
     fn has_ended(&self) -> bool {
-        self.connection.sink().has_ended()
+        self.sink.sink.has_ended()
     }
 }
 
@@ -120,7 +170,7 @@ impl<P: PubSub> Subscriber for Listening<P> {
         async move {
             let subscribe = async |connected: Arc<Connected<P>>| {
                 let result = connected.subscribe(&channel).await;
-                let health = Health::of(&result);
+                let health = Health::of(result.as_ref());
                 (result, health)
             };
             match connections.with(subscribe).await {
@@ -143,30 +193,6 @@ impl<P: PubSub> Subscriber for Listening<P> {
     }
 }
 
-/// Futures without a waiter, which end subscriptions. Each is polled when it is added, and whenever something may let
-/// it go on. Clones share them.
-#[derive(Clone, Default)]
-pub struct Unawaited(Arc<Mutex<Vec<BoxFuture<'static, ()>>>>);
-
-impl Unawaited {
-    /// Adds a future, and polls all.
-    pub fn add(&self, future: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.0).push(future.boxed());
-        self.poll();
-    }
-
-    /// Polls all, and drops those that are ready.
-    pub fn poll(&self) {
-        let mut context = Context::from_waker(Waker::noop());
-        lock(&self.0).retain_mut(|future| future.poll_unpin(&mut context).is_pending());
-    }
-
-    /// Drops all.
-    pub fn clear(&self) {
-        lock(&self.0).clear();
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::MutexGuard;
@@ -182,13 +208,12 @@ mod tests {
     #[derive(Default)]
     struct Seen {
         asked: Vec<String>,
-        sinks: Vec<SubscriptionSink>,
+        sinks: Vec<PubSubSink>,
         refuses: Option<Reply>,
     }
 
     struct Connection {
         server: Server,
-        sink: SubscriptionSink,
         number: usize,
     }
 
@@ -202,9 +227,9 @@ mod tests {
             super::subscriptions(move |sink| {
                 let server = server.clone();
                 async move {
-                    server.seen().sinks.push(sink.clone());
+                    server.seen().sinks.push(sink);
                     let number = server.seen().sinks.len();
-                    Ok(Connection { server, sink, number })
+                    Ok(Connection { server, number })
                 }
             })
         }
@@ -229,11 +254,7 @@ mod tests {
     }
 
     impl PubSub for Connection {
-        fn sink(&self) -> &SubscriptionSink {
-            &self.sink
-        }
-
-        fn unsubscribe(&self, channel: &str, is_sharded: bool) {
+        async fn unsubscribe(&self, channel: &str, is_sharded: bool) {
             assert!(is_sharded);
             self.server.seen().asked.push(format!("{} -{channel}", self.number));
         }

@@ -63,11 +63,12 @@ mod redis_rs {
         const NAME: &'static str = "redis-rs";
 
         fn store(cluster: &Cluster) -> impl Store + Clone + 'static {
-            RedisStore::cluster(ClusterClientBuilder::new(cluster.urls())).unwrap()
+            RedisStore::cluster(|| ClusterClientBuilder::new(cluster.urls())).unwrap()
         }
 
         fn patient_store(cluster: &Cluster) -> impl Store + Clone + 'static {
-            let builder = ClusterClientBuilder::new(cluster.urls()).response_timeout(LONG_TIMEOUT);
+            let builder =
+                || ClusterClientBuilder::new(cluster.urls()).response_timeout(LONG_TIMEOUT);
             RedisStore::cluster(builder).unwrap()
         }
     }

@@ -271,8 +271,9 @@ async fn acknowledged_in_a_cluster(all: &mut Cluster, store: impl Replicated) {
 async fn acknowledged_in_a_cluster_through_redis_rs() {
     let mut all = Cluster::start();
     // Longer than the patience.
-    let builder = ClusterClientBuilder::new(all.urls()).response_timeout(2 * DEADLINE);
-    acknowledged_in_a_cluster(&mut all, RedisStore::cluster(builder).unwrap()).await;
+    let builder = || ClusterClientBuilder::new(all.urls()).response_timeout(2 * DEADLINE);
+    let store = RedisStore::cluster(builder).unwrap();
+    acknowledged_in_a_cluster(&mut all, store).await;
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn redis_rs_manager_over_a_unix_socket() {
 async fn redis_rs_cluster() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::cluster_of_one(&clock) else { return };
-    let store = RedisStore::cluster(ClusterClientBuilder::new([server.url()])).unwrap();
+    let store = RedisStore::cluster(|| ClusterClientBuilder::new([server.url()])).unwrap();
     run("cluster", store, &|now| clock.set(now)).await;
 }
 

@@ -149,7 +149,7 @@ fn redis_rs_in_smol() {
 #[test]
 fn redis_rs_cluster_in_async_std() {
     let all = Cluster::start();
-    let store = RedisStore::cluster(ClusterClientBuilder::new(all.urls())).unwrap();
+    let store = RedisStore::cluster(|| ClusterClientBuilder::new(all.urls())).unwrap();
     async_std::task::block_on(run("cluster", |clock| store.with_clock(clock, SKEW)));
 }
 

@@ -115,7 +115,7 @@ fn twenty_keys(prefix: &str) -> Vec<Key> {
 async fn in_a_cluster_each_key_is_a_call() {
     let cluster = Cluster::start();
     let url = cluster.urls().remove(0);
-    let builder = redis::cluster::ClusterClientBuilder::new(cluster.urls());
+    let builder = || redis::cluster::ClusterClientBuilder::new(cluster.urls());
     let of_cluster = RedisStore::cluster(builder).unwrap();
     assert!(!of_cluster.supports_batch());
     assert_eq!(admitted(&of_cluster, "a").await, 20);

@@ -66,16 +66,14 @@ async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Notificati
 #[tokio::test]
 async fn a_silent_node_holds_nobody_up_through_redis_rs() {
     let mut all = Cluster::start();
-    let builder = || ClusterClientBuilder::new(all.urls());
-    let store = RedisStore::cluster(builder()).unwrap().listening_in_cluster(builder()).unwrap();
+    let store = RedisStore::cluster(|| ClusterClientBuilder::new(all.urls())).unwrap();
     a_silent_node_holds_nobody_up(&mut all, store).await;
 }
 
 #[tokio::test]
 async fn messages_arrive_in_a_cluster_through_redis_rs() {
     let mut all = Cluster::start();
-    let builder = || ClusterClientBuilder::new(all.urls());
-    let store = RedisStore::cluster(builder()).unwrap().listening_in_cluster(builder()).unwrap();
+    let store = RedisStore::cluster(|| ClusterClientBuilder::new(all.urls())).unwrap();
     messages_arrive_in_a_cluster(&mut all, store, true).await;
 }
 

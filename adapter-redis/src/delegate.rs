@@ -1,0 +1,126 @@
+//! The traits of a client's own type of store.
+
+/// Delegates a client's own type to its [`LuaStore`](crate::LuaStore): `with_clock`, `Store`, `Notifications` and `Replicated`; with
+/// `blocking`, `with_clock` and `BlockingStore`.
+#[macro_export]
+macro_rules! delegate_store {
+    (@clock $store:ident$(<$of:ident>)?) => {
+        impl$(<$of>)? $store$(<$of>)? {
+            /// Lets the caller's clock decide instead of the server's: see
+            /// [`TimeSource::caller`](::lockage_redis::TimeSource::caller).
+            #[must_use]
+            pub fn with_clock(
+                self,
+                clock: ::std::sync::Arc<dyn ::lockage::store::Clock>,
+                skew: ::std::time::Duration,
+            ) -> Self {
+                $store(self.0.with_clock(clock, skew))
+            }
+        }
+    };
+    (blocking $store:ident) => {
+        $crate::delegate_store!(@clock $store);
+
+        impl $store {
+            /// Closes this store and all its clones. Its connections end, each after its call.
+            ///
+            /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone).
+            pub fn close(&self) {
+                self.0.close_blocking();
+            }
+        }
+
+        impl ::lockage::store::BlockingStore for $store {
+            fn execute<C: ::lockage::store::Command>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                patience: ::std::time::Duration,
+            ) -> Result<C::Outcome, ::lockage::StoreError> {
+                self.0.call_blocking(key, command, patience)
+            }
+        }
+    };
+    ($store:ident) => {
+        $crate::delegate_store!(@clock $store<L>);
+
+        impl<L: $crate::Link> $store<L> {
+            /// Closes this store and all its clones. It ends its own connections, each after the calls in flight on it,
+            /// and its listening. A connection of the application's own stays open.
+            ///
+            /// Later calls are [`StoreError::NotDone`](::lockage::StoreError::NotDone), and so are new listeners.
+            pub async fn close(&self) {
+                self.0.close().await;
+            }
+        }
+
+        impl<L: $crate::Link> ::lockage::Store for $store<L> {
+            async fn execute<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+            ) -> Result<C::Outcome, ::lockage::StoreError>
+            where
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute(key, command).await
+            }
+
+            async fn execute_within<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                patience: ::std::time::Duration,
+            ) -> Result<C::Outcome, ::lockage::StoreError>
+            where
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_within(key, command, patience).await
+            }
+
+            fn supports_batch(&self) -> bool {
+                self.0.supports_batch()
+            }
+
+            fn server(&self) -> Option<String> {
+                ::lockage::Store::server(&self.0)
+            }
+
+            async fn execute_batch<C>(
+                &self,
+                calls: &[(&::lockage::Key, &C)],
+                patience: ::std::time::Duration,
+            ) -> Vec<Result<C::Outcome, ::lockage::StoreError>>
+            where
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_batch(calls, patience).await
+            }
+        }
+
+        impl<L: $crate::Link> ::lockage::notifications::Notifications for $store<L> {
+            async fn listen(
+                &self,
+                key: &::lockage::Key,
+                wake: ::lockage::notifications::Wake,
+            ) -> Result<::lockage::notifications::Listener, ::lockage::StoreError> {
+                self.0.listen(key, wake).await
+            }
+        }
+
+        impl<L: $crate::Acknowledging> ::lockage::store::Replicated for $store<L> {
+            async fn execute_acknowledged<C>(
+                &self,
+                key: &::lockage::Key,
+                command: &C,
+                replicas: u32,
+                patience: ::std::time::Duration,
+            ) -> Result<(C::Outcome, u32), ::lockage::StoreError>
+            where
+                C: ::lockage::store::Command<Outcome: Send> + Sync,
+            {
+                self.0.execute_acknowledged(key, command, replicas, patience).await
+            }
+        }
+    };
+}
