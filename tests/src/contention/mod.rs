@@ -16,6 +16,7 @@ pub mod report;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod trouble;
 pub mod worker;
 
 use std::fmt;
@@ -28,37 +29,13 @@ use redis::Commands;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::server::{Proxy, Sentinels, Server};
 use checker::linearizable;
 use history::Entry;
 use report::Report;
 use table::Row;
-use worker::{Client, Servers, Settings, Workload};
-
-/// What happens meanwhile, again and again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// Nothing.
-    None,
-    /// The server is killed and started with its keys.
-    Restarted,
-    /// It is killed, and started without its keys.
-    Killed,
-    /// It is stopped for longer than a lease.
-    Paused,
-    /// A process that wants and holds locks is stopped for longer than a lease.
-    HolderPaused,
-    /// Such a process is killed, and another one begins.
-    HolderKilled,
-    /// All connections are cut, a few times.
-    Cut,
-    /// Replies are lost and late, and connections are cut before and after requests.
-    Lossy,
-    /// The master is killed, and sentinels name another one.
-    MasterKilled,
-    /// Sentinels are told to name another one, while it goes on.
-    FailedOver,
-}
+use trouble::Stage;
+pub use trouble::Trouble;
+use worker::{Client, Settings, Workload};
 
 /// How a run is.
 #[derive(Clone, Copy, Debug)]
@@ -96,57 +73,6 @@ pub struct Outcome {
     pub values: Vec<Option<String>>,
 }
 
-impl Trouble {
-    /// All of them.
-    pub const ALL: [Trouble; 10] = [
-        Trouble::None,
-        Trouble::HolderKilled,
-        Trouble::HolderPaused,
-        Trouble::Cut,
-        Trouble::Lossy,
-        Trouble::Paused,
-        Trouble::Restarted,
-        Trouble::Killed,
-        Trouble::MasterKilled,
-        Trouble::FailedOver,
-    ];
-
-    /// Whether the store keeps all that it has answered for.
-    fn keeps_grants(self) -> bool {
-        !matches!(self, Trouble::Killed | Trouble::MasterKilled | Trouble::FailedOver)
-    }
-
-    /// Whether a history has all calls: a process that is killed writes down none that is under way.
-    fn keeps_history(self) -> bool {
-        self != Trouble::HolderKilled
-    }
-
-    fn needs_proxy(self) -> bool {
-        matches!(self, Trouble::Cut | Trouble::Lossy)
-    }
-
-    fn needs_sentinels(self) -> bool {
-        matches!(self, Trouble::MasterKilled | Trouble::FailedOver)
-    }
-}
-
-impl fmt::Display for Trouble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Trouble::None => "none",
-            Trouble::Restarted => "server restarted with its keys",
-            Trouble::Killed => "server killed (SIGKILL), keys lost",
-            Trouble::Paused => "server stopped (SIGSTOP)",
-            Trouble::HolderPaused => "client stopped (SIGSTOP)",
-            Trouble::HolderKilled => "client killed (SIGKILL)",
-            Trouble::Cut => "connections cut",
-            Trouble::Lossy => "replies lost and late, requests cut",
-            Trouble::MasterKilled => "failover: master killed",
-            Trouble::FailedOver => "failover on request, two masters",
-        })
-    }
-}
-
 /// Lets four processes, two of each client, contend for locks under this trouble; `program` is the worker.
 ///
 /// # Panics
@@ -164,8 +90,8 @@ pub fn contend(program: &Path, plan: &Plan, trouble: Trouble) -> Outcome {
         entries.extend(own);
     }
     entries.sort_by_key(|entry| entry.invoked);
-    let outcome = played.stage.judge(trouble, played.troubles, plan, &entries);
-    Outcome { calls, unknown, ..outcome }
+    let (report, locks, values) = judge(&played, plan, &entries);
+    Outcome { trouble, troubles: played.troubles, calls, unknown, report, locks, values }
 }
 
 /// Lets four processes, two of each client, run programs of the simulated worlds under this trouble, and judges what
@@ -241,6 +167,35 @@ fn play(program: &Path, plan: &Plan, trouble: Trouble, workload: Workload) -> Pl
     Played { stage, trouble, troubles, files, folder }
 }
 
+/// Returns the numbers, and for each lock and for each value why there is no order of its calls.
+fn judge(
+    played: &Played,
+    plan: &Plan,
+    entries: &[Entry],
+) -> (Report, Vec<Option<String>>, Vec<Option<String>>) {
+    let (mut counted, mut updated) = (0, 0);
+    let mut connection = played.stage.values.connection();
+    let (mut locks, mut values) = (Vec::new(), Vec::new());
+    for (key, entries) in report::by_key(entries) {
+        let record: Option<String> =
+            connection.get(format!("fenced:{{{key}}}")).expect("its server is up");
+        let value = record.as_deref().and_then(|record| record.split_once('='));
+        counted += value.map_or(0, |(_, value)| value.parse().expect("a number was written"));
+        updated += connection.get::<_, Option<u64>>(key).expect("its server is up").unwrap_or(0);
+
+        let entries: Vec<Entry> = entries.into_iter().cloned().collect();
+        let (lease, answers_lost) = (plan.lease.as_nanos() as u64, played.trouble != Trouble::None);
+        let read = lock::read(&entries, lock::Terms { lease, answers_lost });
+        let order = read
+            .and_then(|(model, calls)| linearizable(&model, &calls).map_err(|why| why.to_string()));
+        locks.push(order.err().map(|why| format!("{key}: {why}")));
+        let (model, calls) = register::read(&entries);
+        let order = linearizable(&model, &calls);
+        values.push(order.err().map(|why| format!("{key}: {why}")));
+    }
+    (Report::new(entries, counted, updated), locks, values)
+}
+
 impl Outcome {
     /// Checks what has to be so.
     ///
@@ -293,131 +248,6 @@ impl fmt::Display for Outcome {
         let ordered = locks.iter().filter(|lock| lock.is_none()).count();
         writeln!(f, "  linearizable: {ordered} of {} locks, and the values of all", locks.len())?;
         write!(f, "{report}")
-    }
-}
-
-/// The servers of a run.
-struct Stage {
-    one: Option<Server>,
-    /// The way to that one, where it has trouble.
-    proxy: Option<Proxy>,
-    sentinels: Option<Sentinels>,
-    values: Server,
-    /// The servers of a quorum beside that of the locks. They have no trouble.
-    others: Vec<Server>,
-}
-
-impl Stage {
-    fn new(trouble: Trouble, workload: Workload) -> Self {
-        let watched = trouble.needs_sentinels();
-        let one = (!watched).then(Server::start);
-        let sentinels = watched.then(Sentinels::start);
-        let proxy = one.as_ref().filter(|_| trouble.needs_proxy());
-        let proxy = proxy.map(|server| Proxy::start(server.port()));
-        let has_quorum = workload == Workload::Programs(Theme::Quorum);
-        let others = (0..if has_quorum { 2 } else { 0 }).map(|_| Server::start()).collect();
-        Stage { one, proxy, sentinels, values: Server::start(), others }
-    }
-
-    fn servers(&self) -> Servers {
-        match (&self.one, &self.proxy, &self.sentinels) {
-            (_, Some(proxy), _) => Servers::One(proxy.url()),
-            (Some(server), ..) => Servers::One(server.url()),
-            (.., Some(sentinels)) => Servers::Sentinels {
-                urls: sentinels.sentinel_urls(),
-                service: sentinels.service_name().to_owned(),
-            },
-            _ => unreachable!("there are locks"),
-        }
-    }
-
-    fn others(&self) -> Vec<Servers> {
-        self.others.iter().map(|server| Servers::One(server.url())).collect()
-    }
-
-    /// Makes trouble once, and waits until it is over.
-    fn make(&mut self, trouble: Trouble, worker: &Worker, lease: Duration) {
-        let longer = lease + lease / 2;
-        if let Some(proxy) = &self.proxy {
-            return disturb(proxy, trouble, lease);
-        }
-        match (trouble, &mut self.one, &mut self.sentinels) {
-            (Trouble::Restarted, Some(server), _) => server.restart_with_keys(),
-            (Trouble::Killed, Some(server), _) => {
-                server.kill();
-                std::thread::sleep(lease / 8);
-                server.restart();
-            }
-            (Trouble::Paused, Some(server), _) => {
-                server.freeze();
-                std::thread::sleep(longer);
-                server.thaw();
-            }
-            (Trouble::HolderPaused, ..) => {
-                worker.signal(Signal::STOP);
-                std::thread::sleep(longer);
-                worker.signal(Signal::CONT);
-            }
-            (Trouble::MasterKilled, _, Some(sentinels)) => {
-                let master = sentinels.master();
-                sentinels.kill(master);
-                sentinels.wait_for_failover();
-                sentinels.restart(master);
-            }
-            (Trouble::FailedOver, _, Some(sentinels)) => {
-                let master = sentinels.master();
-                sentinels.fail_over();
-                sentinels.wait_until_replica(master);
-            }
-            _ => unreachable!("each trouble has its servers"),
-        }
-    }
-
-    fn judge(&self, trouble: Trouble, troubles: usize, plan: &Plan, entries: &[Entry]) -> Outcome {
-        let (mut counted, mut updated) = (0, 0);
-        let mut connection = self.values.connection();
-        let (mut locks, mut values) = (Vec::new(), Vec::new());
-        for (key, entries) in report::by_key(entries) {
-            let record: Option<String> =
-                connection.get(format!("fenced:{{{key}}}")).expect("its server is up");
-            let value = record.as_deref().and_then(|record| record.split_once('='));
-            counted += value.map_or(0, |(_, value)| value.parse().expect("a number was written"));
-            updated +=
-                connection.get::<_, Option<u64>>(key).expect("its server is up").unwrap_or(0);
-
-            let entries: Vec<Entry> = entries.into_iter().cloned().collect();
-            let (lease, answers_lost) = (plan.lease.as_nanos() as u64, trouble != Trouble::None);
-            let read = lock::read(&entries, lock::Terms { lease, answers_lost });
-            let order = read.and_then(|(model, calls)| {
-                linearizable(&model, &calls).map_err(|why| why.to_string())
-            });
-            locks.push(order.err().map(|why| format!("{key}: {why}")));
-            let (model, calls) = register::read(&entries);
-            let order = linearizable(&model, &calls);
-            values.push(order.err().map(|why| format!("{key}: {why}")));
-        }
-        let report = Report::new(entries, counted, updated);
-        let (calls, unknown) = ([0; 2], [0; 2]);
-        Outcome { trouble, troubles, calls, unknown, report, locks, values }
-    }
-}
-
-/// Makes trouble on the way to a server, for about a lease.
-fn disturb(proxy: &Proxy, trouble: Trouble, lease: Duration) {
-    let rest = lease / 10;
-    for _ in 0..3 {
-        if trouble == Trouble::Lossy {
-            proxy.swallow_replies(3);
-            std::thread::sleep(rest);
-            proxy.cut_after_request(3);
-            proxy.cut_before_request(3);
-            proxy.delay_replies(rest / 2);
-            std::thread::sleep(rest);
-            proxy.delay_replies(Duration::ZERO);
-        } else {
-            proxy.disconnect();
-        }
-        std::thread::sleep(rest);
     }
 }
 
