@@ -12,8 +12,8 @@ use lockage_core::{
 use super::Limiter;
 use super::call::{Call, Outcome};
 use super::circuit_breaker::Breaker;
-use super::limit_source::Known;
 use super::pipeline::{Next, Stage, Target};
+use super::stored_limits::Known;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::retry_store::HasTimeout;

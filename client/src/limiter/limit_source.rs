@@ -7,50 +7,14 @@ use std::time::Duration;
 
 use lockage_core::{
     CalendarWindow, Clock, Command, FixedWindow, Limit, LimitCommand, Peek, RecordError,
-    ReplyError, Scope, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
+    ReplyError, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
 };
 
 use super::calendar::bounded_at;
-use super::shards::{Recent, Shards, recent};
+use super::stored_limits::{Followed, Known, StoredLimits};
 use crate::error::{Error, StoreError};
-use crate::key::{Key, KeyError, check_client};
+use crate::key::Key;
 use crate::store::Store;
-use crate::sync::{Mutex, lock};
-
-/// Limits that are stored, one for each id, and followed by all clients.
-///
-/// A limiter of stored limits ([`Limiter::stored`](super::Limiter::stored)) decides under the limit that is stored when
-/// a call arrives. It takes one round trip, or two if the limit is for each client ([`StoredLimit::per_client`]). An id
-/// without a limit gets the default, which its first use stores; without a default it is [`Error::NoLimit`].
-///
-/// A request that the limiter answers by itself (deny cache, prefetch) does not extend how long a limit is kept.
-#[derive(Clone, Debug, Default)]
-pub struct StoredLimits {
-    default: Option<StoredLimit>,
-    client: Option<Box<str>>,
-}
-
-impl StoredLimits {
-    /// Creates stored limits without a default or a client name.
-    pub fn new() -> Self {
-        StoredLimits::default()
-    }
-
-    /// Sets the limit of ids that have none.
-    pub fn with_default(self, limit: impl Into<StoredLimit>) -> Self {
-        StoredLimits { default: Some(limit.into()), ..self }
-    }
-
-    /// Names the client that limits per client count: its keys are `prefix:{id}:client`. A process that keeps its name
-    /// over a restart keeps what it has used.
-    ///
-    /// # Errors
-    /// [`KeyError`] for an empty name, or one with a brace.
-    pub fn as_client(self, client: &str) -> Result<Self, KeyError> {
-        check_client(client)?;
-        Ok(StoredLimits { client: Some(client.into()), ..self })
-    }
-}
 
 /// Where the limit of a call comes from.
 #[derive(Clone)]
@@ -68,33 +32,16 @@ enum Origin {
     Stored(Arc<Followed>),
 }
 
-/// Stored limits, and what was seen of them last.
-pub(super) struct Followed {
-    limits: StoredLimits,
-    seen: Shards<Recent<StoredLimit>>,
-    last: Mutex<Option<StoredLimit>>,
-}
-
-/// The ids whose limits are remembered: those that were used last.
-const SEEN_IDS: usize = 10_000;
-
-/// The limit of a key, as far as this process knows.
-#[derive(Clone)]
-pub(super) struct Known {
-    pub(super) limit: Limit,
-    /// Where the use of this client counts, if it counts by itself.
-    pub(super) own_key: Option<Key>,
-}
-
 impl LimitSource {
     pub(super) fn given(limit: Limit) -> Self {
         LimitSource { origin: Origin::Given(limit), clock: system_clock() }
     }
 
     pub(super) fn stored(limits: StoredLimits) -> Self {
-        let seen = Shards::new(SEEN_IDS, "number of ids", recent).expect("it is above zero");
-        let followed = Followed { limits, seen, last: Mutex::new(None) };
-        LimitSource { origin: Origin::Stored(Arc::new(followed)), clock: system_clock() }
+        LimitSource {
+            origin: Origin::Stored(Arc::new(Followed::new(limits))),
+            clock: system_clock(),
+        }
     }
 
     /// Returns the same source with a clock.
@@ -166,11 +113,9 @@ impl LimitSource {
 
     /// Returns the limit of `key`: of stored ones the last that was read, or the default.
     pub(super) fn known(&self, key: &Key) -> Option<Known> {
-        self.read_before(key).or_else(|| match &self.origin {
-            Origin::Given(_) => None,
-            Origin::Stored(followed) => {
-                followed.limits.default.map(|limit| self.known_as(key, limit))
-            }
+        self.read_before(key).or_else(|| {
+            let followed = self.followed()?;
+            Some(followed.known_as(key, followed.limits.default?))
         })
     }
 
@@ -178,45 +123,38 @@ impl LimitSource {
     pub(super) fn read_before(&self, key: &Key) -> Option<Known> {
         match &self.origin {
             Origin::Given(limit) => Some(Known { limit: *limit, own_key: None }),
-            Origin::Stored(followed) => {
-                let seen = followed.seen.of(key).get(key).copied();
-                seen.map(|limit| self.known_as(key, limit))
-            }
+            Origin::Stored(followed) => Some(followed.known_as(key, followed.seen(key)?)),
         }
     }
 
     /// Returns the limit that was read last, whichever id it is for.
     pub(super) fn last_seen(&self, key: &Key) -> Option<Known> {
-        let Origin::Stored(followed) = &self.origin else { return None };
-        let last = *lock(&followed.last);
-        last.map(|limit| self.known_as(key, limit))
+        let followed = self.followed()?;
+        Some(followed.known_as(key, followed.last_seen()?))
     }
 
     /// Returns what `key` is under, if this is its stored limit.
     pub(super) fn known_as(&self, key: &Key, limit: StoredLimit) -> Known {
-        let client = match &self.origin {
-            Origin::Stored(followed) => followed.limits.client.as_deref(),
-            Origin::Given(_) => None,
-        };
-        let client = client.filter(|_| limit.scope() == Scope::PerClient);
-        Known { limit: limit.limit(), own_key: client.map(|client| key.of_client(client)) }
+        match &self.origin {
+            Origin::Given(_) => Known { limit: limit.limit(), own_key: None },
+            Origin::Stored(followed) => followed.known_as(key, limit),
+        }
     }
 
     /// Remembers the stored limit of `key`.
     pub(super) fn note(&self, key: &Key, limit: StoredLimit) {
-        let Origin::Stored(followed) = &self.origin else { return };
-        *lock(&followed.last) = Some(limit);
-        let mut seen = followed.seen.of(key);
-        match seen.get_mut(key) {
-            Some(known) => *known = limit,
-            None => drop(seen.put(key.clone(), limit)),
-        }
+        self.followed().into_iter().for_each(|followed| followed.note(key, limit));
     }
 
     /// Forgets the stored limit of `key`.
     pub(super) fn forget(&self, key: &Key) {
-        if let Origin::Stored(followed) = &self.origin {
-            followed.seen.of(key).pop(key);
+        self.followed().into_iter().for_each(|followed| followed.forget(key));
+    }
+
+    fn followed(&self) -> Option<&Followed> {
+        match &self.origin {
+            Origin::Given(_) => None,
+            Origin::Stored(followed) => Some(followed),
         }
     }
 

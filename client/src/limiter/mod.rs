@@ -31,6 +31,8 @@ mod pipeline;
 mod prefetch;
 mod shadow;
 mod shards;
+mod stored_limits;
+mod verb_macro;
 mod verbs;
 
 use std::fmt;
@@ -42,7 +44,6 @@ pub use calendar::bounded_at;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
-pub use limit_source::StoredLimits;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
@@ -54,6 +55,7 @@ pub use lockage_core::{
 };
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
+pub use stored_limits::StoredLimits;
 #[cfg(test)]
 pub(crate) use verbs::VERBS;
 

@@ -8,9 +8,9 @@ use lockage_core::{ConfigError, Decision, FixedWindow};
 
 use super::Limiter;
 use super::call::{AcquireOne, Call, Change, Outcome};
-use super::limit_source::Known;
 use super::permits::{Permits, Step};
 use super::pipeline::{Next, Stage, Target};
+use super::stored_limits::Known;
 use crate::error::Error;
 use crate::key::Key;
 use crate::retry_store::HasTimeout;
