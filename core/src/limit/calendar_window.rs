@@ -3,8 +3,8 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::parse::{Input, Refusal};
 use super::share::Shares;
 use super::{Limit, Single, Zone};
 use crate::error::ConfigError;

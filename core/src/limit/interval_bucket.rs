@@ -3,8 +3,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::parse::{Input, Refusal};
 use super::print::Span;
 use super::share::Shares;
 use super::{Limit, TokenBucket};

@@ -5,6 +5,7 @@ mod composite;
 mod constructors;
 mod fixed_window;
 mod gcra;
+mod input;
 mod interval_bucket;
 mod kinds;
 mod log_entries;
@@ -44,8 +45,8 @@ use crate::command::ScriptId;
 use crate::error::ConfigError;
 use crate::exact::ok;
 use constructors::constructors;
+use input::{Input, Refusal};
 use kinds::kinds;
-use parse::{Input, Refusal};
 
 kinds! {
     /// A limit of any kind.

@@ -4,9 +4,9 @@ use core::fmt;
 use core::time::Duration;
 
 use super::Limit;
+use super::input::{Input, Refusal};
 use super::log_entries::{self, Entries};
 use super::machine::{Config, Kind, State, is_time, next_stretch_ends};
-use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;

@@ -6,8 +6,8 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use super::Limit;
+use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::parse::{Input, Refusal};
 use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
