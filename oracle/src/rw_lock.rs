@@ -99,7 +99,7 @@ pub struct Reference {
     /// Each released hold, its outcome, and until when it is remembered.
     released: Vec<(u128, Who, Outcome, u64)>,
     kept_until_us: u64,
-    /// Until when somebody waits.
+    /// Until when a caller waits.
     wake_us: u64,
     token: u64,
 }

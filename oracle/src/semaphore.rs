@@ -85,7 +85,7 @@ pub struct Reference {
     /// The id, its token, and until when it is remembered.
     released: Vec<(u128, u64, u64)>,
     token: u64,
-    /// Until when somebody waits.
+    /// Until when a caller waits.
     wake_us: u64,
     /// The latest token of each id.
     tokens: BTreeMap<u128, u64>,

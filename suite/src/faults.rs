@@ -55,7 +55,7 @@ pub struct Faults<'a, S, R> {
     pub runtime: R,
 }
 
-/// After what time a caller gives up who may get no answer.
+/// After this time a caller gives up that may get no answer.
 const SHORT: Duration = Duration::from_millis(300);
 
 /// The same of a store that may say by itself that there is none, after half a second for one.

@@ -82,7 +82,7 @@ pub(super) async fn a_repeated_operation_is_done_once<S: Store>(bench: &Bench<'_
     for _ in 0..2 {
         assert_eq!(lock.answer(lock.release(ALICE, 1)).await, released(0));
     }
-    // Also after somebody else has it; it is not taken from them.
+    // Also after another owner has it, which keeps it.
     lock.done(lock.acquire(BOB)).await;
     assert_eq!(lock.answer(lock.release(ALICE, 1)).await, released(0));
     let again = bench.store.execute(&lock.key, &acquire).await;

@@ -49,7 +49,7 @@ pub(super) async fn all_clients_follow_the_stored_limit<S: Store + Clone>(bench:
 }
 
 /// As Redisson's users have it: one message per telephone number and minute, and a limit that goes when
-/// nobody has used it for a time.
+/// it was not used for a time.
 pub(super) async fn one_message_per_number_and_minute<S: Store + Clone>(bench: &Bench<'_, S>) {
     let second = Duration::from_secs(1);
     bench.at(Duration::ZERO);

@@ -16,7 +16,7 @@ pub const ROOMY: &str = "fixed-window 1000000/day";
 /// How long a call may take.
 pub const TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The same where nobody is to notice anything, however busy the machine is.
+/// The same where no caller is to notice anything, however busy the machine is.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How many callers there are, and how long each pauses after a call.

@@ -42,7 +42,7 @@ impl Simulated {
     fn with<T: Send + 'static>(&self, run: impl FnOnce(&mut SimStore) -> T + Send + 'static) -> T {
         let (sender, receiver) = channel();
         let work = move |store: &mut SimStore| {
-            // The one who asked is still there: it waits just below.
+            // The caller is still there: it waits just below.
             let _ = sender.send(run(store));
         };
         self.work.send(Box::new(work)).expect("the store's thread lives as long as its handles");

@@ -49,7 +49,7 @@ impl Model for Queue {
     /// The room that the remaining service of all requests leaves.
     fn available(&self, now: i128) -> i128 {
         let (mut left, now) = (whole(0), whole(now));
-        // From the end on: nobody before a served request is in the queue.
+        // From the end on: no request before a served one is in the queue.
         for request in self.served.iter().rev().take_while(|request| request.until > now) {
             let units = (&request.until - &now) / &self.service;
             left += units.min(request.cost.clone());

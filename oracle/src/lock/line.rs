@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 /// The waiters, in no order.
 ///
 /// A client does not know how long beyond its span a place is kept. So each place has two stories: that it was kept no
-/// longer, and that it was kept as long as is allowed. Nobody is passed over by both of them.
+/// longer, and that it was kept as long as is allowed. Neither of the two passes over a waiter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Line {
     waiters: Vec<Waiter>,

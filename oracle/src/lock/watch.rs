@@ -74,7 +74,7 @@ impl<K: Holds> Watched<'_, K> {
         let after = self.lock.0.held();
         let changed = match outcome {
             Outcome::Refused(_) | Outcome::Queued { .. } | Outcome::Withdrawn => {
-                but_for_who_waits(&before) != but_for_who_waits(&after)
+                without_waiters(&before) != without_waiters(&after)
             }
             _ => before != after,
         };
@@ -88,8 +88,8 @@ impl<K: Holds> Watched<'_, K> {
 }
 
 /// Returns the record without its waiters: without the fifth and the sixth word of its head (until when it is kept, and
-/// until when somebody waits), its queue, and its expiry, which is set anew with those.
-fn but_for_who_waits(held: &Held) -> Option<String> {
+/// until when a caller waits), its queue, and its expiry, which is set anew with those.
+fn without_waiters(held: &Held) -> Option<String> {
     let Some((Stored::Text(text), _)) = held else { return None };
     let (head, rest) = text.split_once('|')?;
     let words = head.split(' ').enumerate().filter(|(at, _)| ![4, 5].contains(at));

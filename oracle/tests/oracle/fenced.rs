@@ -71,7 +71,7 @@ fn broken_fences_are_killed() {
         (ScriptId::FencedRead, "if mine and mine > token then", "if false then"),
         // Reads are not refused.
         (ScriptId::FencedRead, "if mine and mine < token then", "if false then"),
-        // What is over still counts.
+        // An expired record still counts.
         (ScriptId::FencedRead, "if now >= tonumber(over) then return end", ""),
     ] {
         let source = lockage_lua::script(id).source();

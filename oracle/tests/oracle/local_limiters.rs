@@ -18,7 +18,7 @@ const DEFAULT_CASES: u32 = 500;
 /// Long enough to fill, empty and refill a limiter a few times.
 const STEPS: usize = 40;
 
-/// Those whose state is a few numbers.
+/// Kinds whose state is a few numbers.
 const SHAPES: [Shape; 5] = [
     Shape::One(Kind::FixedWindow),
     Shape::One(Kind::SlidingWindow),
@@ -175,7 +175,7 @@ fn d9_d12_nobody_can_tell_that_keys_come_and_go() {
                     let now = local.limiter.peek("", 0).remaining;
                     let _ = local.limiter.try_acquire(&format!("{now} {other}"), 1);
                 }
-                // What is over now is dropped now.
+                // A key whose state has just expired is dropped now.
                 let now = local.clock.now();
                 local.clock.set(now.saturating_add(GRACE));
                 local.limiter.purge();

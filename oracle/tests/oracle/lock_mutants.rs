@@ -125,7 +125,7 @@ fn an_acquire_that_takes_everybody_for_the_owner_is_killed_by_l1() {
 }
 
 #[test]
-fn a_grant_to_whoever_comes_first_is_killed_by_l9() {
+fn a_grant_to_the_first_caller_is_killed_by_l9() {
     killed(
         Law::L9,
         ScriptId::LockAcquire,
@@ -135,13 +135,13 @@ fn a_grant_to_whoever_comes_first_is_killed_by_l9() {
 }
 
 #[test]
-fn a_grant_to_whoever_does_not_wait_in_line_is_killed_by_l9() {
+fn a_grant_to_a_caller_outside_the_line_is_killed_by_l9() {
     let barging = "local is_next = ARGV[9] == '' or not queue[1]";
     killed(Law::L9, ScriptId::LockAcquire, "local is_next = not queue[1]", barging);
 }
 
 #[test]
-fn a_holder_who_has_to_wait_for_others_is_killed_by_l9() {
+fn a_holder_that_has_to_wait_for_others_is_killed_by_l9() {
     killed(
         Law::L9,
         ScriptId::LockAcquire,
@@ -151,7 +151,7 @@ fn a_holder_who_has_to_wait_for_others_is_killed_by_l9() {
 }
 
 #[test]
-fn a_caller_who_asks_again_and_moves_to_the_end_is_killed_by_l9() {
+fn a_caller_that_asks_again_and_moves_to_the_end_is_killed_by_l9() {
     let kept = "  queue[at or #queue + 1] = {";
     let moved = "  if at then table.remove(queue, at) end\n  queue[#queue + 1] = {";
     killed(Law::L9, ScriptId::LockAcquire, kept, moved);

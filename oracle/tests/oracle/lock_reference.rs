@@ -29,7 +29,7 @@ fn the_machine_equals_the_reference() {
     });
 }
 
-/// L9: an owner that comes when the queue is full has no place until somebody leaves; alike in Rust and in the scripts.
+/// L9: an owner that comes when the queue is full has no place until another leaves; alike in Rust and in the scripts.
 #[test]
 fn a_full_queue_has_room_when_somebody_leaves() {
     let store = RefCell::new(SimStore::new().unwrap());

@@ -155,7 +155,7 @@ fn bug_9_a_floating_tat_is_killed_by_d1_and_d4() {
     killed(GCRA, &mutant, plain_trace(Kind::TokenBucket, SECOND), |source, trace| {
         properties::d1_denies_as_the_reference(&mut foreign(source, trace, SECOND), trace)
     });
-    // One unit too few remain also where nobody is denied yet: the reply drops the fraction of
+    // One unit too few remain also where no request is denied yet: the reply drops the fraction of
     // 8.99999.
     killed(GCRA, &mutant, plain_trace(Kind::TokenBucket, SECOND), |source, trace| {
         properties::d4_remaining_is_exact(&mut foreign(source, trace, SECOND), trace, 1)

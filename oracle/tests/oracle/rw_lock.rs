@@ -66,7 +66,7 @@ fn d9_expiry_is_invisible() {
 }
 
 #[test]
-fn l9_a_writer_waits_only_for_those_who_read_already() {
+fn l9_a_writer_waits_only_for_present_readers() {
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let mut slot = Slot::default();
     let [reader, writer, other] = [1, 2, 3].map(OwnerId::from_u128);

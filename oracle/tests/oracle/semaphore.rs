@@ -72,7 +72,7 @@ fn l10_the_last_sixteen_releases_are_remembered() {
 
 /// A waiter that comes when the record already says that others wait is still told for half of its time.
 #[test]
-fn l12_each_who_waits_is_told_for_half_of_the_time() {
+fn l12_each_waiter_is_told_for_half_of_the_time() {
     let semaphore = Semaphore::new(3, HOUR, HOUR).unwrap();
     let mut slot = Slot::default();
     let mut run = |operation, us| slot.execute(&operation, at(us)).unwrap();

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sliding_window_denies_all_of_its_limit_to_one_who_has_used_nothing_of_it() {
+    fn a_sliding_window_denies_all_of_its_limit_to_a_caller_that_used_none_of_it() {
         let worst = found("sliding-window 10/60s", Goal::FalselyDenied).unwrap();
         assert_eq!((worst.amount, worst.nominal), (10, 10), "{worst:?}");
         let [first, last] = worst.steps[..] else { panic!("{worst:?}") };

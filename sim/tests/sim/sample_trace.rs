@@ -97,7 +97,7 @@ impl Shop {
         text.collect()
     }
 
-    /// Someone who looks at some pages, each with what belongs to it.
+    /// A visitor that looks at some pages, each with what belongs to it.
     fn visitor(&mut self, number: u64) {
         let address = match number % 4 {
             0 => format!("192.0.2.{}", 10 + number),
@@ -181,7 +181,7 @@ impl Shop {
         }
     }
 
-    /// Someone who copies the catalog, three pages a second.
+    /// A scraper that copies the catalog, three pages a second.
     fn scraper(&mut self) {
         for i in 0..90 {
             let at = 400_000 + i * 333 + self.below(100);
@@ -191,7 +191,7 @@ impl Shop {
         }
     }
 
-    /// Someone who guesses passwords, in three goes.
+    /// An attacker that guesses passwords, in three goes.
     fn guesser(&mut self) {
         for go in 0..3 {
             for i in 0..18 {

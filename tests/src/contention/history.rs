@@ -80,7 +80,7 @@ pub enum Acquired {
     Held(Holder),
     /// It was not done, as the caller was told.
     NotDone,
-    /// It is not known whether it was done: no answer came, or nobody waited for it.
+    /// It is not known whether it was done: no answer came, or its caller did not wait for one.
     Unknown,
 }
 

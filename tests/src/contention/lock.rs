@@ -50,11 +50,11 @@ pub enum Op {
     Release(usize, u64),
     /// Not given back, since it was not held, but by this one, if by any.
     NotHeld(usize, Option<(usize, u64)>),
-    /// Granted, and nobody was told.
+    /// Granted, and no caller was told.
     UntoldGrant(usize),
-    /// Held once more, and nobody was told.
+    /// Held once more, and no caller was told.
     UntoldReenter(usize),
-    /// What nobody was told of is given back.
+    /// A grant that no caller was told of is given back.
     UntoldReturn(usize),
     /// A hold that its owner was told of is given back, at any time.
     Return(usize),

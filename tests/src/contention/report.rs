@@ -15,11 +15,11 @@ pub struct Report {
     pub grants: usize,
     /// Of those, held once more by their owners.
     pub held_again: usize,
-    /// Acquires that were told that somebody else holds the lock.
+    /// Acquires that were told that another task holds the lock.
     pub refused: usize,
     /// Acquires that were told that nothing was done.
     pub not_done: usize,
-    /// Acquires and releases without an answer, or whose answer nobody waited for.
+    /// Acquires and releases without an answer, or whose answer was not waited for.
     pub unknown: usize,
     /// Locks that were lost because no renewal was answered in time.
     pub expired: usize,
@@ -39,7 +39,7 @@ pub struct Report {
     pub accepted_back: usize,
     /// Reads and writes that were refused for a newer token.
     pub stale: usize,
-    /// Accepted writes of those whose lock was another one's already, who had not touched the value yet.
+    /// Accepted writes of tasks that had lost their lock to another one, which had not touched the value yet.
     pub stale_writes: usize,
     /// Accepted writes, each of one more than was read.
     pub writes: u64,
@@ -159,8 +159,8 @@ pub fn by_key(entries: &[Entry]) -> BTreeMap<&str, Vec<&Entry>> {
     keys
 }
 
-/// Who held the lock when: from its grant until its own deadline, or until it released it or noticed its
-/// loss.
+/// Returns the spans in which a task took the lock for its own: from the grant until its own deadline, its release, or
+/// until it noticed its loss.
 fn beliefs(entries: &[&Entry]) -> Vec<Belief> {
     let mut grants: BTreeMap<u64, (Belief, u64)> = BTreeMap::new();
     for entry in entries {

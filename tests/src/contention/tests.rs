@@ -120,7 +120,7 @@ fn a_lease_ends_in_its_time() {
         refused("b", [1200, 1300], holder("a", 1, 1)),
     ]);
     bad(&[first.clone(), not_held("a", [500, 600], 1, None)]);
-    // Long after all that could have renewed it, nobody is refused for it.
+    // Long after all that could have renewed it, no caller is refused for it.
     good(&[first.clone(), refused("b", [2000, 2010], holder("a", 1, 1))]);
     bad(&[first, refused("b", [2100, 2110], holder("a", 1, 1))]);
 }
@@ -171,7 +171,7 @@ fn a_refusal_while_it_was_free() {
         refused("b", [40, 50], holder("a", 1, 1)),
     ]);
     bad(&[refused("b", [0, 10], holder("a", 1, 1)), granted("a", [20, 30], 1, 1)]);
-    // By somebody who never asked for it.
+    // By a task that never asked for it.
     bad(&[refused("b", [40, 50], holder("a", 1, 1))]);
     bad(&[granted("a", [0, 10], 1, 1), refused("b", [20, 30], holder("c", 1, 1))]);
 }
@@ -221,7 +221,7 @@ fn what_has_no_answer_happens_later_or_never() {
     let again = [first.clone(), unknown("a", [20, 30]), released("a", [40, 50], 1, 1)];
     good(&[&again[..], &[refused("b", [60, 70], holder("a", 1, 1))]].concat());
     good(&[&again[..], &[granted("b", [60, 70], 2, 1)]].concat());
-    // What was not told of gives back no more than it took.
+    // An unanswered call gives back no more than it took.
     bad(&[first, unknown("a", [20, 30]), after]);
 }
 

@@ -204,7 +204,7 @@ struct Task<S> {
     chance: fastrand::Rng,
 }
 
-/// A turn of a task: who it is, and at which lock.
+/// A turn of a task: its owner, and the lock.
 #[derive(Clone)]
 struct Turn {
     key: String,

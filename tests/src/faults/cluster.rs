@@ -56,8 +56,8 @@ pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
 /// Nor does it take a retry: the other client's only call at each stage, which has no timeout, finds
 /// its way by itself.
 ///
-/// Calls have time: the client of the redis crate answers none while it asks anew who has which slots and connects
-/// to all nodes, which on a busy machine takes longer than calls have otherwise.
+/// Calls have time: the client of the redis crate answers none while it asks anew which node has which slots and
+/// connects to all nodes, which on a busy machine takes longer than calls have otherwise.
 pub async fn slot_moved<S: Store + Clone + 'static>(
     name: &str,
     cluster: &Cluster,

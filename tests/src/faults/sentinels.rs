@@ -45,7 +45,7 @@ pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
 }
 
 /// The same where a server takes writes only while a replica follows it: the old master stops soon
-/// after its replicas have left it, says so, and the client asks who is master now.
+/// after its replicas have left it, says so, and the client asks for the new master.
 pub async fn failed_over_by_hand_with_min_replicas<S: Store + Clone + 'static>(
     name: &str,
     sentinels: &mut Sentinels,

@@ -55,7 +55,7 @@ pub async fn frozen<S: Store + Clone + 'static>(name: &str, server: &Server, sto
     assert!(tally.count(Told::Unknown) > 0, "{tally}");
 }
 
-/// `SCRIPT FLUSH`, again and again: nobody notices.
+/// `SCRIPT FLUSH`, again and again: no caller notices.
 pub async fn scripts_flushed<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
     let limiter = patient_limiter(store);
     let tally = during_within(LONG_TIMEOUT, name, &limiter, ID, async || {
@@ -82,7 +82,7 @@ pub async fn out_of_memory<S: Store + Clone + 'static>(name: &str, server: &Serv
     assert!(tally.count(Told::NotDone) > 0 && tally.unknown_early(TIMEOUT) == 0, "{tally}");
 }
 
-/// Busy with somebody's endless script, until it is killed: nothing is done.
+/// Busy with an endless script of another client, until it is killed: nothing is done.
 pub async fn busy<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
     blocking(|| command(server, &["CONFIG", "SET", "lua-time-limit", "50"]));
     let limiter = limiter(store);

@@ -123,7 +123,7 @@ fn at_other_times(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>, 
 }
 
 impl Call {
-    /// The call at another time of whoever's clock decides.
+    /// The call at another time of the clock that decides, the server's or the caller's.
     fn at(&self, time_us: u64) -> Call {
         let mut call = Call { store_us: time_us, ..self.clone() };
         let by_caller = !call.slow_path_arguments[0].is_empty();

@@ -61,7 +61,7 @@ impl Cluster {
     }
 
     /// Starts a cluster with a [`Proxy`] before each node. The nodes announce the ports of the
-    /// proxies, so that clients that learn who has which slots go through them. What the nodes say
+    /// proxies, so that clients that learn which node has which slots go through them. What the nodes say
     /// to each other, on the bus and in replication, knows no faults.
     ///
     /// # Panics
@@ -317,7 +317,7 @@ impl Cluster {
         until("every node agrees that the cluster is up", || self.check());
     }
 
-    /// Whether all live nodes see each other, agree on who has what, and have their data.
+    /// Whether all live nodes see each other, agree on the owner of each slot, and have their data.
     fn check(&self) -> Result<(), String> {
         let agreed = self.nodes_seen_by(self.first_live());
         for index in self.live() {

@@ -63,7 +63,7 @@ async fn tls_is_spoken_with_a_server_that_is_trusted() {
         .output()
         .unwrap();
     assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stdout));
-    // Here nobody vouches for it.
+    // Here no authority vouches for it.
     not_done(RedisStore::open(&server.tls_address()).unwrap(), "secret").await;
     not_done(FredStore::open(&server.tls_address()).unwrap(), "secret").await;
 }

@@ -80,7 +80,7 @@ async fn together_they_admit_the_limit() {
     assert_eq!(calls.join_all().await.into_iter().filter(|allowed| *allowed).count(), 50);
 }
 
-/// L1 to L3, L5: who has it through one has it for the other.
+/// L1 to L3, L5: a lock that is held through one client is held for the other.
 #[tokio::test]
 async fn a_lock_is_one() {
     let clock = VirtualClock::new(START_US);

@@ -27,7 +27,7 @@ fn locks<S: Store + 'static>(store: S, lease: Duration) -> Locks<S, Tokio> {
     Locks::new(RetryStore::new(store, Tokio, SECOND), lease).unwrap()
 }
 
-/// One hold that nobody else wants costs the server two calls.
+/// An uncontended hold costs the server two calls.
 #[tokio::test]
 async fn an_uncontended_hold_is_two_calls() {
     let server = Server::start();
@@ -50,7 +50,7 @@ async fn two_calls(server: &Server, store: impl Store + 'static) {
     let calls =
         lines.iter().filter(|line| !line.contains(" lua] ") && !line.contains("\"CLIENT\""));
     let calls: Vec<_> = calls.collect();
-    // Nobody waits, so nobody is told.
+    // Without a waiter, nothing is published.
     assert!(calls.len() == 2 && calls.iter().all(|line| line.contains("\"EVALSHA\"")), "{calls:?}");
 }
 
@@ -239,7 +239,7 @@ async fn reconnects(proxy: &Proxy, server: &Server, store: impl Store + 'static)
     assert_eq!(guard.release().await.unwrap(), Released::Free);
 }
 
-/// D9: an acquire whose answer is lost leaves a key that expires, and a lock that nobody holds (redis-py left one for
+/// D9: an acquire whose answer is lost leaves a key that expires, and a lock without a holder (redis-py left one for
 /// ever).
 #[tokio::test]
 async fn a_lost_answer_leaves_nothing_for_ever() {

@@ -1,4 +1,4 @@
-//! Who listens for a key is woken: in memory, on servers, in clusters and under sentinels, through both clients.
+//! Listeners of a key are woken: in memory, on servers, in clusters and under sentinels, through both clients.
 
 mod commands;
 mod messages;
@@ -31,7 +31,7 @@ fn key(id: &str) -> Key {
     Key::new("signals", id).unwrap()
 }
 
-/// Publishes as scripts do, for nobody by name.
+/// Publishes as scripts do, without the name of a listener.
 fn publish(connection: &mut Connection, key: &Key) {
     publish_to(connection, key, "");
 }
@@ -96,7 +96,7 @@ async fn told(listener: &mut Listener) -> Notification {
     panic!("nothing is told: {listener:?}");
 }
 
-/// Publishes until it is heard: after a loss that nobody has told of, a subscription takes some waits.
+/// Publishes until it is heard: after a loss that was not reported, a subscription takes some waits.
 async fn heard(listener: &mut Listener, mut publish: impl FnMut()) {
     let deadline = Instant::now() + DEADLINE;
     loop {

@@ -30,7 +30,7 @@ async fn store_error(limiter: &Limiter<impl Store>) -> StoreError {
     }
 }
 
-/// D12: somebody else's key, of any type, is told and kept.
+/// D12: a key of another program, of any type, is reported and kept.
 #[tokio::test]
 async fn a_key_of_another_type_is_refused_and_kept() {
     let server = Server::start();
@@ -171,7 +171,7 @@ async fn a_call_without_an_answer_is_unknown() {
     assert_eq!(limiter.peek("id", 1).await.unwrap().remaining, 3);
 }
 
-/// Where nobody listens, and where nobody answers: each error has the address, and not who asked.
+/// Where no server listens, and where none answers: each error has the address, and no user.
 #[tokio::test]
 async fn an_error_has_the_address_and_no_password() {
     let server = Server::start();

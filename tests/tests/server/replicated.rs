@@ -317,7 +317,7 @@ async fn acknowledged_under_sentinels_through_fred() {
     acknowledged_under_sentinels(&mut all, FredStore::connect(config)).await;
 }
 
-/// A store whose replicas are always there, and which sees to it that nobody waits for them until a call is over.
+/// A store whose replicas are always there, and which sees to it that no call waits for them until another is over.
 struct Counting<S> {
     store: FailingStore<S>,
     longest: Duration,

@@ -24,28 +24,28 @@ const DEADLINE: Duration = Duration::from_secs(60);
 
 #[test]
 fn in_memory() {
-    smol::block_on(who_waits_hears(MemoryStore::new()));
+    smol::block_on(a_waiter_hears(MemoryStore::new()));
 }
 
 #[tokio::test]
 async fn on_a_server_through_redis_rs() {
     let server = Server::start();
-    who_waits_hears(RedisStore::connect(redis::Client::open(server.url()).unwrap())).await;
+    a_waiter_hears(RedisStore::connect(redis::Client::open(server.url()).unwrap())).await;
 }
 
 #[tokio::test]
 async fn on_a_server_through_fred() {
     let server = Server::start();
-    who_waits_hears(FredStore::connect(Config::from_url(&server.url()).unwrap())).await;
+    a_waiter_hears(FredStore::connect(Config::from_url(&server.url()).unwrap())).await;
 }
 
-async fn who_waits_hears(store: impl Notifications) {
-    l12_a_semaphore_tells_who_waits(Ear::at(&store, "semaphore").await).await;
-    l12_a_read_write_lock_tells_who_waits(Ear::at(&store, "rw-lock").await).await;
+async fn a_waiter_hears(store: impl Notifications) {
+    l12_a_semaphore_tells_its_waiters(Ear::at(&store, "semaphore").await).await;
+    l12_a_read_write_lock_tells_its_waiters(Ear::at(&store, "rw-lock").await).await;
     l12_a_latch_tells_when_it_is_open(Ear::at(&store, "latch").await).await;
 }
 
-async fn l12_a_semaphore_tells_who_waits(mut ear: Ear<'_, impl Notifications>) {
+async fn l12_a_semaphore_tells_its_waiters(mut ear: Ear<'_, impl Notifications>) {
     use semaphore::Answer;
     let semaphore = Semaphore::new(1, HOUR, HOUR).unwrap();
     let id = PermitId::from_u128;
@@ -62,7 +62,7 @@ async fn l12_a_semaphore_tells_who_waits(mut ear: Ear<'_, impl Notifications>) {
     assert!(matches!(ear.silent(&release(3)).await.answer, Answer::Released { .. }), "L10");
 }
 
-async fn l12_a_read_write_lock_tells_who_waits(mut ear: Ear<'_, impl Notifications>) {
+async fn l12_a_read_write_lock_tells_its_waiters(mut ear: Ear<'_, impl Notifications>) {
     use rw_lock::Answer;
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let [alice, bob] = [1, 2].map(OwnerId::from_u128);
@@ -109,7 +109,7 @@ async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Notifications>)
     assert_eq!(ear.silent(&latch.reset()).await, None);
 }
 
-/// One key of a store, who listens for it, and another key whose messages say that all before them have come.
+/// One key of a store, its listeners, and another key whose messages say that all before them have come.
 struct Ear<'s, S> {
     store: &'s S,
     key: Key,
@@ -129,7 +129,7 @@ impl<'s, S: Notifications> Ear<'s, S> {
         Ear { store, key, listener, other, others, told: 0 }
     }
 
-    /// What becomes of a command that nobody hears of.
+    /// What becomes of a command that wakes no listener.
     async fn silent<C: Command<Outcome: Send> + Sync>(&mut self, command: &C) -> C::Outcome {
         let outcome = self.run(command).await;
         // What was published later arrives later, so nothing was published to this key before.

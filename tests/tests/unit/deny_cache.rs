@@ -306,7 +306,7 @@ async fn keys_do_not_affect_each_other() {
 
 /// Waiters sleep on what is known, and ask the store when it may have changed.
 #[tokio::test(start_paused = true)]
-async fn many_who_wait_ask_the_store_less() {
+async fn many_waiters_ask_the_store_less() {
     let (limiter, store) = limiter("fixed-window 50/s");
     assert!(allowed(&limiter, 50).await);
     let waits = (0..50).map(|_| {

@@ -20,13 +20,13 @@ fn limits() -> impl Iterator<Item = Config> {
     kinds.map(|kind| Config { kind, amount: 50, span_us: SECOND_US, burst: 50 })
 }
 
-/// The same, but with nothing that could be saved up while nobody asks.
+/// The same, but with nothing that could be saved up while no caller asks.
 fn bucket_of_one() -> Config {
     Config::bucket(Kind::TokenBucket, 50, SECOND_US, 1)
 }
 
 #[test]
-fn e1_to_e5_hold_with_callers_who_wait() {
+fn e1_to_e5_hold_with_waiters() {
     for config in limits().chain([bucket_of_one()]) {
         let trace = traffic("poisson 100/s", 5);
         let waited = wait(&trace, config.limit(), EngineKind::Model, TIMEOUT);
@@ -76,7 +76,7 @@ fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
 }
 
 #[test]
-fn who_cannot_be_admitted_in_time_is_told_at_once() {
+fn a_caller_that_cannot_be_admitted_in_time_is_told_at_once() {
     let limit = "fixed-window 10/min".parse().unwrap();
     let waited = wait(&traffic("burst 30 every 10s", 10), limit, EngineKind::Model, TIMEOUT);
     let denied = |settled: &&Settled| settled.outcome == Outcome::Denied;
@@ -128,7 +128,7 @@ fn a_limit_with_twice_its_traffic_is_used_up() {
     let seconds = 30;
     let trace = traffic("poisson 100/s", seconds);
     for (config, least) in limits().map(|config| (config, 99)).chain([
-        // What nobody takes from a bucket of one when it comes is lost.
+        // A token that is not taken from a bucket of one at once is lost.
         (bucket_of_one(), 95),
     ]) {
         let waited = wait(&trace, config.limit(), EngineKind::Model, TIMEOUT);
@@ -138,7 +138,7 @@ fn a_limit_with_twice_its_traffic_is_used_up() {
 }
 
 #[test]
-fn a_limit_is_used_while_those_who_came_at_one_moment_wait_for_it() {
+fn a_limit_is_used_while_simultaneous_callers_wait_for_it() {
     // Of 200 callers, at least 50 wait until 150 are admitted. A sliding window is left out, which
     // itself admits fewer after a burst.
     let waited_for = limits().filter(|config| config.kind != Kind::SlidingWindow);
@@ -156,7 +156,7 @@ fn a_limit_is_used_while_those_who_came_at_one_moment_wait_for_it() {
 }
 
 #[test]
-fn who_is_alone_hardly_pays_for_the_others() {
+fn a_lone_waiter_hardly_pays_for_the_others() {
     // Two requests every 100 ms for a permit each 20 ms: the second one waits for it alone.
     let trace = traffic("burst 2 every 100ms", 10);
     let waited = wait(&trace, bucket_of_one().limit(), EngineKind::Model, TIMEOUT);

@@ -46,7 +46,7 @@ impl Work {
 
 /// However many ask, at once and later, it is done once, and all get the same.
 #[tokio::test(start_paused = true)]
-async fn work_is_done_once_for_all_who_ask() {
+async fn work_is_done_once_for_all_callers() {
     let (locks, store) = locks();
     let (once, work) = (RunOnce::new(&locks, DAY).unwrap(), Work::default());
     let callers = (0..20).map(|_| {
@@ -190,7 +190,7 @@ async fn a_value_is_built_by_one_for_all() {
     assert_eq!(ask(1).await[0].0, "result 3");
 }
 
-/// Who fails to build is told, and the next one builds.
+/// A caller whose build fails is told, and the next one builds.
 #[tokio::test(start_paused = true)]
 async fn a_build_that_fails_is_made_again() {
     let (locks, _) = locks();
@@ -343,7 +343,7 @@ async fn l7_no_older_build_puts_its_value_back() {
     }
 }
 
-/// L7: nor where nobody waits for the end of the invalidation, if the build is done before its token is forgotten.
+/// L7: nor where no caller waits for the end of the invalidation, if the build is done before its token is forgotten.
 #[tokio::test(start_paused = true)]
 async fn l7_an_invalidation_that_is_dropped_has_refused_the_build() {
     let (locks, _) = locks();

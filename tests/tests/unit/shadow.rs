@@ -187,8 +187,7 @@ async fn nobody_waits() {
     assert_eq!(stats(&limiter), [1, 2, 1, 0]);
 }
 
-/// What the store cannot say hurts nobody: it is let through, counted, and the observer gets to
-/// know why.
+/// A request that the store cannot decide is let through and counted, and the observer is told why.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_hurts_nobody() {
     let store = FailingStore::new(memory().0);
@@ -218,7 +217,7 @@ async fn a_store_that_fails_hurts_nobody() {
     assert!(limiter.reset("id").await.is_err(), "a reset is no decision");
 }
 
-/// A key that holds something else hurts nobody either. It is not a decision, and said to be none.
+/// A request on a key of another kind is let through too. It is not a decision, and said to be none.
 #[tokio::test]
 async fn a_key_of_another_kind_hurts_nobody() {
     let (store, _clock) = memory();
@@ -285,7 +284,7 @@ async fn the_shadow_is_outermost() {
     assert_eq!(stats(&limiter), [1, 10, 0, 0], "the policy would have denied it");
 }
 
-/// For callers that block, likewise; nobody sleeps.
+/// For callers that block, likewise; none sleeps.
 #[test]
 fn blocking_callers_are_let_through() {
     let limit = "fixed-window 1/5s".parse().unwrap();

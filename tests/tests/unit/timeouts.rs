@@ -38,7 +38,7 @@ async fn used(store: &Store) -> u64 {
     100 - Limiter::new(store.clone(), limit()).peek("id", 0).await.unwrap().remaining
 }
 
-/// A store that never answers keeps nobody for longer than the timeout, and the outcome is unknown.
+/// A store that never answers keeps no caller for longer than the timeout, and the outcome is unknown.
 #[tokio::test(start_paused = true)]
 async fn silence_is_unknown_after_the_timeout() {
     for fate in [Fate::Silence, Fate::DoneInSilence] {
@@ -140,7 +140,7 @@ async fn a_timeout_says_how_long_how_often_and_where() {
     assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): told to"));
 }
 
-/// What was certainly not done is tried again, and done once.
+/// A call that was certainly not done is tried again, and done once.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_is_tried_again() {
     let store = store();

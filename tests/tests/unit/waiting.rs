@@ -87,10 +87,10 @@ async fn a_wait_that_cannot_fit_is_given_up_at_once() {
     );
 }
 
-/// E4: however many wait, what is admitted is what the limit says; nobody waits past the timeout,
+/// E4: however many wait, what is admitted is what the limit says; no caller waits past the timeout,
 /// and they do not come back all at once.
 #[tokio::test(start_paused = true)]
-async fn many_who_wait_are_spread_and_stay_within_the_limit() {
+async fn many_waiters_are_spread_and_stay_within_the_limit() {
     let (limiter, store) = limiter("token-bucket 50/s burst 10");
     let start = Instant::now();
     let waits = (0..100).map(|_| {

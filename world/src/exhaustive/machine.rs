@@ -31,7 +31,7 @@ pub enum Ask {
         /// Which of the owner's operations has acquired it.
         hold: u8,
     },
-    /// To free the lock from the grant with this token, whoever holds it.
+    /// To free the lock from the grant with this token, by any owner.
     ForceRelease {
         /// Of the grant.
         token: u64,
@@ -69,7 +69,7 @@ pub enum Told {
     Ended,
     /// It came after its last tick.
     TooLate,
-    /// Nobody holds the lock, and so many are in line before.
+    /// The lock is free, and so many are in line before.
     Queued {
         /// How many.
         ahead: u64,

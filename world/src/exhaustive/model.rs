@@ -284,7 +284,7 @@ fn send(state: &mut State, at: usize, ask: Ask) {
     }
 }
 
-/// Releases what this has acquired and nobody wants, if that may still be sent.
+/// Releases an unwanted grant of this owner, if that may still be sent.
 fn give_back(state: &mut State, acquire: &Request, operations: u8) {
     let owner = &mut state.owners[acquire.owner];
     if owner.used < operations {

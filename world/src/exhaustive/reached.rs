@@ -24,7 +24,7 @@ pub(super) enum Coverage {
     Reentry,
     /// A grant is broken.
     Broken,
-    /// The lock is free, and somebody else is next.
+    /// The lock is free, and another owner is next.
     Queued,
 }
 

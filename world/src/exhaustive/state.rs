@@ -23,7 +23,7 @@ pub(super) struct State {
     pub(super) replica: Option<Arc<Store>>,
     /// How often it has.
     pub(super) failovers: u8,
-    /// Those who want the lock.
+    /// The owners that want the lock.
     pub(super) owners: Vec<Owner>,
     /// Tokens of grants that were broken.
     pub(super) broken: Vec<u64>,
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// The clients inside: those that count on a grant that nobody broke.
+    /// The clients inside: those that count on a grant that was not broken.
     pub(super) fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
         let counts = |grant: &Grant| !self.broken.contains(&grant.token);
         let grants = self.owners.iter().enumerate();

@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn d1_who_is_admitted_and_should_not_be_is_found() {
+    fn d1_a_wrong_admission_is_found() {
         let admits = |_: &mut u64, _, _, _| Some(Seen::Admitted { remaining: None });
         let judge = as_reference("fixed-window 1/s");
         assert_eq!(judged(&judge, admits, &[Deed::Acquire(1)]), None);

@@ -80,7 +80,7 @@ pub enum Seen {
     Held(Hold),
     /// A hold was given back, and so many are left.
     Released(u64),
-    /// The lock is somebody else's, or not held.
+    /// Another owner has the lock, or none has.
     Refused,
     /// An error instead of an answer.
     Failed(String),

@@ -157,7 +157,7 @@ impl Host {
         self.ports().calls.values().any(|call| call.of_limiter.is_some_and(&is))
     }
 
-    /// Whether somebody waits for the answer of a call.
+    /// Whether a caller waits for the answer of a call.
     pub(super) fn is_waited_for(&self, call: u64) -> bool {
         self.ports().calls.contains_key(&call)
     }
@@ -408,7 +408,7 @@ impl Subscriber for Connection {
         let Some(ports) = self.ports.upgrade() else { return Box::pin(std::future::pending()) };
         let (sinks, sink, channel) = (self.sinks.clone(), self.sink.clone(), channel.to_owned());
         Box::pin(async move {
-            // Whoever asks has locked the channels.
+            // The caller has locked the channels.
             let is_open = lock(&sink).as_ref().is_some_and(|sink| !sink.has_ended());
             if !is_open {
                 *lock(&sink) = Some(sinks.open());
@@ -420,7 +420,7 @@ impl Subscriber for Connection {
     }
 
     fn unsubscribe(&self, _channel: &str) {
-        // What is published for nobody wakes nobody.
+        // A message without a subscriber wakes no waiter.
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Line {
     /// In microseconds of true time, from the world's beginning.
     pub at_us: u64,
-    /// Who did it, or to whom it happened.
+    /// The party that did it, or to which it happened.
     pub who: Who,
     /// What.
     pub what: String,

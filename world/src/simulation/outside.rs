@@ -54,7 +54,7 @@ impl From<Seen> for Told {
     }
 }
 
-/// A store that nobody asks.
+/// A store that is not asked.
 struct Unasked;
 
 impl Oracle for Unasked {

@@ -24,7 +24,7 @@ pub trait Place: Clone + Send + Sync + 'static {
     /// Returns the clock, chance and tasks.
     fn runtime(&self) -> Self::Runtime;
 
-    /// Tells whoever judges what a program was told.
+    /// Tells the judge what a program was told.
     fn saw(&self, seen: Seen);
 
     /// Draws a number from 0 to `most`.

@@ -99,7 +99,7 @@ pub(super) struct World<'p> {
     pub(super) nodes: Vec<Node>,
     pub(super) lives: Vec<Life<Host>>,
     pub(super) keys: Keys<'p>,
-    /// Who is subscribed to what.
+    /// The subscriptions: of each the channel, the node and its life.
     pub(super) subscribed: BTreeSet<(String, usize, u32)>,
     /// Until when each server cannot be reached.
     pub(super) away_until_us: [u64; SERVERS],

@@ -108,7 +108,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// The old primary goes on for nobody any more.
+    /// The old primary serves no node any more.
     pub(super) fn end_old(&mut self) {
         self.old = None;
     }
@@ -209,7 +209,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// Returns what whoever settles a reservation would be told.
+    /// Returns what a settlement of a reservation would be told.
     pub(super) fn settle(
         &self,
         key: &str,

@@ -117,7 +117,7 @@ impl World<'_> {
         command: &AnyCommand,
     ) -> Result<(), Fault> {
         if self.is_away(server) {
-            // There may be nobody left to say so.
+            // There may be no caller left to tell.
             if self.draw.chance(500) {
                 self.reply(from, Err(StoreError::NotDone("the store is away".into())));
             }
@@ -222,8 +222,8 @@ pub(super) fn is_of_process(key: &str) -> bool {
     [LOCK, OTHER, PLACES, TABLE].contains(&key)
 }
 
-/// Whether the store knows a copy of what it has answered so. What it has refused may be granted to a copy, and whoever
-/// looks at all does more with a key than is remembered.
+/// Whether the store knows a copy of what it has answered so. What it has refused may be granted to a copy, and a
+/// command that looks at all does more with a key than is remembered.
 fn is_known_again(key: &str, command: &AnyCommand, answer: &AnyOutcome) -> bool {
     fn is<T: 'static>(answer: &AnyOutcome, held: impl FnOnce(&T) -> bool) -> bool {
         answer.downcast_ref().is_some_and(held)

@@ -252,7 +252,7 @@ fn an_acquire_that_takes_over_is_killed_by_l1() {
     killed(TakesOver, &smaller("pair", 1, 4), Law::L1, 4);
 }
 
-/// Refuses whoever comes once there was a grant.
+/// Refuses every caller once there was a grant.
 struct GrantsOnce;
 
 impl Machine for GrantsOnce {
@@ -270,9 +270,9 @@ fn a_free_lock_that_is_refused_is_killed_by_l8() {
     killed(GrantsOnce, &smaller("pair", 1, 6), Law::L8, 6);
 }
 
-/// L1, L6: an owner who counts on all of the lease, by a clock that is slower than the store's.
+/// L1, L6: an owner that counts on all of the lease, by a clock that is slower than the store's.
 #[test]
-fn an_owner_without_a_margin_is_inside_when_his_lease_is_over() {
+fn an_owner_without_a_margin_is_inside_when_its_lease_is_over() {
     let shipped: Arc<dyn Machine> = Arc::new(Shipped);
     for (law, steps) in [(Law::L6, 5), (Law::L1, 8)] {
         let scope = smaller("pair", 1, 6);

@@ -24,7 +24,7 @@ fn a_world_that_failed_once_is_clean() {
     assert_eq!(stage.play(&Plan::of(73_253), false).violation, None);
 }
 
-/// Wherever a future is dropped, nothing stays taken and nobody waits for ever.
+/// Wherever a future is dropped, nothing stays taken and no caller waits for ever.
 #[test]
 fn a_job_can_be_cancelled_at_each_of_its_polls() {
     let mut stage = Stage::new(None).unwrap();

@@ -31,7 +31,7 @@ fn e1_to_e5_an_attack_shows_in_its_worst_window() {
 }
 
 #[test]
-fn e1_to_e5_hold_of_callers_who_wait() {
+fn e1_to_e5_hold_of_waiters() {
     let waiting = ["--wait", "20s", "--round-trip", "3ms", "--engine", "model"];
     let traffic = ["explore", "--traffic", "burst 60 every 10s", "--duration", "1min"];
     let report = json(&[&traffic[..], &waiting, &LIMITS].concat());

@@ -77,7 +77,7 @@ fn several_shapes_meet_a_limit_each_under_its_own_name() {
     let shapes = report["traffic"].as_str().unwrap();
     assert!(shapes.contains("poisson 20/s + flash-crowd"), "{shapes}");
     let first = &report["limiters"][0];
-    // The attack on a fixed window passes it whole: nobody who is denied is an attacker.
+    // The attack on a fixed window passes it whole: no denied caller is an attacker.
     let denied = first["worst"].as_array().unwrap();
     assert!(denied.iter().all(|key| key["key"].as_str().unwrap().starts_with("customer-")));
     let most = &first["envelope"]["window"];

@@ -3,7 +3,7 @@
 use super::{LIMITS, SAMPLE, json, refused, run, take_engine, text};
 
 #[test]
-fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
+fn both_engines_agree_on_waiters_and_the_counts_add_up() {
     let with = |engine| {
         let args = ["replay", SAMPLE, "--wait", "2s", "--round-trip", "1ms", "--engine", engine];
         let mut report = json(&[&args[..], &LIMITS].concat());
@@ -33,7 +33,7 @@ fn both_engines_agree_on_those_who_wait_and_the_counts_add_up() {
 }
 
 #[test]
-fn those_who_wait_are_admitted_as_arithmetic_says() {
+fn waiters_are_admitted_as_arithmetic_says() {
     let report = json(&[
         "explore",
         "--traffic",
@@ -53,7 +53,7 @@ fn those_who_wait_are_admitted_as_arithmetic_says() {
     let patient = &report["limiters"][0];
     assert_eq!((&patient["admitted"], &patient["denied"]), (&300.into(), &0.into()));
     assert!(patient["waits"]["at_once"].as_u64().unwrap() >= 20);
-    // Whoever would have to wait until tomorrow gives up at once, with one call each.
+    // Callers that would have to wait until tomorrow give up at once, with one call each.
     let hopeless = &report["limiters"][1]["waits"];
     assert_eq!((&hopeless["at_once"], &hopeless["gave_up"]), (&30.into(), &270.into()));
     assert_eq!((&hopeless["calls"], &hopeless["p50_us"]), (&300.into(), &().into()));

@@ -299,7 +299,7 @@ fn stored() -> Cases {
     )
 }
 
-/// That are remembered, of one limit or of several, whoever asks again.
+/// Of remembered requests, under one limit or several, repeated or new.
 fn requests() -> Cases {
     let records = [
         "",

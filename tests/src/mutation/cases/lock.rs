@@ -11,7 +11,7 @@ use super::{Cases, id};
 pub(super) fn all() -> Vec<Cases> {
     vec![
         of_holders(),
-        of_those_who_wait(),
+        of_waiters(),
         of_labels(),
         of_packed(),
         of_entries(),
@@ -89,7 +89,7 @@ fn of_holders() -> Cases {
     Cases { records: records.into(), calls }
 }
 
-fn of_those_who_wait() -> Cases {
+fn of_waiters() -> Cases {
     let free = |wake: u64| head(0, &format!("0 900 6000 {wake} 0"));
     let held = |wake: u64| head(1, &format!("3000 900 6000 {wake} 0")) + &holds(1);
     let records = [
@@ -129,7 +129,7 @@ fn of_labels() -> Cases {
     let long = "l".repeat(64);
     let held = |label: &str| head(1, &format!("3000 900 6000 0 0{label}")) + &holds(1);
     let labels = ["", " ", " web-1/77", " abcdef", " abcdefg", " two words", "  spaces"];
-    // A label of nobody.
+    // A label without a holder.
     let free = head(0, "0 900 6000 0 0 web-1/77") + &places(1, 1);
     let others = [String::new(), held(&format!(" {long}")), free];
     let records = labels.map(held).into_iter().chain(others);
@@ -197,7 +197,7 @@ fn of_packed() -> Cases {
     Cases { records, calls: of_any_record() }
 }
 
-/// Of packed records with an entry that nobody writes, which the slow path alone looks at.
+/// Of packed records with an entry that no script writes, which the slow path alone looks at.
 fn of_entries() -> Cases {
     let one = |letter: &str, held: usize, token: usize, left: usize| {
         let entry = format!("{letter} {} {token} &{left}", id(10));
@@ -289,7 +289,7 @@ fn of_late() -> Cases {
     Cases { records: vec![String::new(), held], calls }
 }
 
-/// Each that reads or writes, by the owner 1, who holds 10, and by another.
+/// Each that reads or writes, by the owner 1, which holds 10, and by another.
 fn of_any_record() -> Vec<(ScriptId, String)> {
     let mut calls =
         vec![(LockInspect, "1000".to_owned()), (LockForceRelease, "1000 700 900".to_owned())];

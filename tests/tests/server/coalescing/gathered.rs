@@ -110,7 +110,7 @@ fn twenty_keys(prefix: &str) -> Vec<Key> {
     (0..20).map(|number| Key::new(prefix, &number.to_string()).unwrap()).collect()
 }
 
-/// In a cluster each goes to its own node; and one who did not say that it is one is told so, and does the same.
+/// In a cluster each goes to its own node. A store that was not told that it is one learns so, and does the same.
 #[tokio::test]
 async fn in_a_cluster_each_key_is_a_call() {
     let cluster = Cluster::start();
@@ -141,7 +141,7 @@ async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
     store.execute_batch(&calls, Duration::MAX).await
 }
 
-/// What was not done of several is tried again, and nothing else is; after a lost answer nobody knows.
+/// What was not done of several is tried again, and nothing else is; after a lost answer it is unknown.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_of_several_is_tried_again() {
     let store = FailingStore::new(MemoryStore::new());

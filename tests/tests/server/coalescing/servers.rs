@@ -19,7 +19,7 @@ const CALLERS: u64 = 200;
 const ROUNDS: u64 = 200;
 /// Some callers are denied.
 const CAPACITY: u64 = 7500;
-/// How long it may take at most: somebody would wait for ever.
+/// How long it may take at most: a caller would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -40,8 +40,8 @@ async fn memory_survives_dropped_callers() {
     survives(FailingStore::new(MemoryStore::new())).await;
 }
 
-/// E1: what callers are told is what the store has charged, but for those who were dropped; no two are told
-/// the same, and nobody waits for ever.
+/// E1: what callers are told is what the store has charged, but for dropped callers; no two are told the same, and none
+/// waits for ever.
 async fn survives<S: Store + Clone + 'static>(store: S) {
     let limit = format!("fixed-window {CAPACITY}/day").parse().unwrap();
     let limiter = Limiter::new(store, limit).with_coalescing(Tokio, CALLERS as usize).unwrap();

@@ -157,7 +157,7 @@ fn what_was_done_under_an_id_is_done_once() {
         assert_eq!(both.call(LimiterAdjust, 14_001, &unblock)[2], 0);
         both.call(script, 14_001, &format!("{ID}:9000 {limit} 10"));
         assert_eq!(both.records(), record);
-        // What is over is forgotten.
+        // An expired window is forgotten.
         assert_eq!(both.call(LimiterAdjust, 14_001, &format!("{ID}:1 p 2 {limit}"))[2], 2);
     }
 }

@@ -49,8 +49,8 @@ fn a_command_in_memory_publishes_what_its_outcome_says() {
     });
 }
 
-/// L9: when a lock is given back, or the first one in line leaves, who is next is told, and nobody else.
-async fn who_is_next_is_told<S: Notifications>(store: S) {
+/// L9: when a lock is given back, or the first waiter in line leaves, the next one is told, and no other.
+async fn the_next_waiter_is_told<S: Notifications>(store: S) {
     let key = key("in-line");
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
     // A name of digits only, too, which looks like a number.
@@ -77,7 +77,7 @@ async fn who_is_next_is_told<S: Notifications>(store: S) {
     for listener in [&mut any, &mut of_bob, &mut of_carol] {
         assert_eq!(wait(listener).await, None);
     }
-    // Nobody is in line, and somebody waits.
+    // A caller waits, and none is in line.
     store.execute(&key, &acquire(dora, 7).waiting(Duration::from_secs(60))).await.unwrap();
     store.execute(&key, &lock.force_release(hold.token)).await.unwrap();
     assert_eq!(signal(&mut any).await, Notification::Message);
@@ -85,10 +85,10 @@ async fn who_is_next_is_told<S: Notifications>(store: S) {
 }
 
 #[tokio::test]
-async fn l9_who_is_next_is_told_in_memory_and_through_both_clients() {
-    who_is_next_is_told(MemoryStore::new()).await;
+async fn l9_the_next_waiter_is_told_in_memory_and_through_both_clients() {
+    the_next_waiter_is_told(MemoryStore::new()).await;
     let server = Server::start();
-    who_is_next_is_told(redis_rs(&server)).await;
+    the_next_waiter_is_told(redis_rs(&server)).await;
     redis::cmd("FLUSHALL").exec(&mut server.connection()).unwrap();
-    who_is_next_is_told(fred(&server)).await;
+    the_next_waiter_is_told(fred(&server)).await;
 }

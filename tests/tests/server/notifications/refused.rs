@@ -1,4 +1,4 @@
-//! Who may not listen, or finds a server silent, is told so.
+//! A caller that may not listen, or finds a server silent, is told so.
 
 use fred::types::config::Config;
 use lockage::notifications::{Notification, Notifications, Wake};

@@ -51,7 +51,7 @@ async fn messages_arrive_in_a_cluster(
     until("it unsubscribes", || subscribers(&mut connection, &key) == 0).await;
 }
 
-/// A node that is silent holds up nobody who listens there for the first time.
+/// A silent node holds up no caller that listens there for the first time.
 async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Notifications) {
     let key = key("a");
     let master = all.master_of(key.as_str());

@@ -22,9 +22,9 @@ fn world(max_waiting: usize) -> Arc<World> {
     World::new(limit(), max_waiting, false)
 }
 
-/// The first is sent at once; those who come meanwhile are the next call, in their order.
+/// The first is sent at once; callers that come meanwhile are the next call, in their order.
 #[test]
-fn those_who_come_meanwhile_are_one_call() {
+fn callers_that_come_meanwhile_are_one_call() {
     let world = world(10);
     let callers: Vec<usize> = [1, 2, 3, 4].map(|cost| world.arrive("id", cost)).into();
     let other = world.arrive("other", 9);
@@ -105,7 +105,7 @@ fn a_refused_record_is_every_callers() {
     }
 }
 
-/// The newest is refused, for any id, and nobody else hears of it; a caller that goes leaves room.
+/// The newest is refused, for any id, and no other caller notices; a caller that goes leaves room.
 #[test]
 fn a_full_queue_refuses_the_newest_alone() {
     let world = world(5);
@@ -127,8 +127,8 @@ fn a_full_queue_refuses_the_newest_alone() {
     }
 }
 
-/// Those who go before their call is sent take their requests with them; when all of a call have gone, the
-/// next is sent, also where the store is silent.
+/// Callers that go before their call is sent take their requests with them. When all of a call have gone, the next is
+/// sent, also where the store is silent.
 #[test]
 fn a_call_is_dropped_with_the_last_of_its_callers() {
     let world = world(10);
@@ -144,9 +144,9 @@ fn a_call_is_dropped_with_the_last_of_its_callers() {
     assert_eq!(world.told(callers[3]).unwrap().remaining, 4994, "2 and 4 were charged");
 }
 
-/// A caller who is alive and not polled any more holds up nobody behind it.
+/// A caller that is alive and not polled any more holds up no caller behind it.
 #[test]
-fn nobody_depends_on_a_caller_who_is_not_polled() {
+fn a_caller_that_is_not_polled_holds_up_no_other() {
     let world = world(10);
     let [stalled, second, third] = [1, 2, 3].map(|cost| world.arrive("id", cost));
     world.settle(|caller| caller == stalled);
@@ -190,7 +190,7 @@ fn bad_input_does_not_queue() {
     assert_eq!(world.limiter.coalescing().unwrap().requests, 0);
 }
 
-/// A call for several carries no request ids, and nobody waits in a queue without room.
+/// A call for several carries no request ids, and no caller waits in a queue without room.
 #[test]
 fn what_does_not_go_together_is_refused() {
     let limiter = || Limiter::new(RetryStore::new(MemoryStore::new(), Tokio, SECOND), limit());

@@ -18,7 +18,7 @@ use super::world::Act;
 pub(crate) enum Step {
     /// It is pending once more, and wakes at once.
     Yield,
-    /// While it is polled, somebody else does this.
+    /// While it is polled, another caller does this.
     Meanwhile(Box<Act>),
     /// It is carried out, unless it was.
     Execute,

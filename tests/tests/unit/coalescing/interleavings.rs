@@ -1,4 +1,4 @@
-//! Any interleaving of callers who come, are polled and are dropped, and of a store that answers, fails and
+//! Any interleaving of callers that come, are polled and are dropped, and of a store that answers, fails and
 //! panics: see [`holds`] for what is promised.
 
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ fn step(keys: u64) -> impl Strategy<Value = Step> {
 ///   that was not sent is not done, and any other unknown.
 /// - No request is sent twice, or at all once it is dropped from the queue; of one key no two calls are in
 ///   flight, and none whose callers have all gone.
-/// - Those who are polled come to their end, whoever else is dropped or not polled any more.
+/// - Callers that are polled come to their end, whichever others are dropped or not polled any more.
 /// - No more wait than may, and in the end nothing is left.
 ///
 /// Where a store supports batches, a key's callers may all go while the call goes on for others.
@@ -125,7 +125,7 @@ fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story
     somebody_waits_for_it(&world)
 }
 
-/// One who came, and finds the queue full or not.
+/// A caller that came finds the queue full, or not.
 fn is_refused_where_it_must_be(world: &World, newest: usize, full: bool) -> Check {
     world.callers(|callers| {
         let refused = matches!(callers[newest].end, Some(End::Told(Err(Error::QueueFull(_)))));

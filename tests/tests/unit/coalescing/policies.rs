@@ -124,7 +124,7 @@ async fn a_silent_store_costs_two_timeouts() {
 
 /// E4: callers that wait for their permit ask together, and are admitted as the limit says.
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_for_a_permit_ask_together() {
+async fn waiters_for_a_permit_ask_together() {
     let (limiter, store, clock) = limiter("token-bucket 50/s burst 10", 1000);
     let start = tokio::time::Instant::now();
     // The store's clock goes with tokio's.

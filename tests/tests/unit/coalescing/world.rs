@@ -18,7 +18,7 @@ pub(crate) enum Act {
     Arrive(u64, u64),
     /// A caller is polled that has not been woken.
     Poll(usize),
-    /// Of those who were woken, one is polled.
+    /// One of the woken callers is polled.
     PollWoken(usize),
     /// A caller is dropped.
     Drop(usize),
@@ -126,7 +126,7 @@ impl Wake for Woken {
 pub(crate) struct World {
     pub(crate) gate: Gate,
     pub(crate) limiter: Limiter<Gate>,
-    /// The costs of those who were dropped before they could be sent.
+    /// The costs of requests that were dropped before they could be sent.
     pub(crate) withdrawn: Mutex<Vec<u64>>,
     /// Whether the runtime has ended while a task was there.
     pub(crate) was_killed: AtomicBool,
@@ -253,8 +253,7 @@ impl World {
         }
     }
 
-    /// Answers all calls and polls all who are woken, but for those who have `stalled`, until nobody
-    /// is left to be.
+    /// Answers all calls and polls all woken callers, but for `stalled` ones, until none is left.
     pub(crate) fn settle(&self, stalled: impl Fn(usize) -> bool) {
         for _ in 0..ROUNDS {
             let woken: Vec<usize> =

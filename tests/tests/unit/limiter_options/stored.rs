@@ -24,7 +24,7 @@ async fn a_stored_limit_has_a_deny_cache() {
 }
 
 /// A waiter for a permit of a stored limit teaches the deny cache too, and a denial for want of an early
-/// turn does not hold for callers who take a later one.
+/// turn does not hold for callers that take a later one.
 #[tokio::test(start_paused = true)]
 async fn waiters_under_a_stored_limit_teach_the_deny_cache() {
     let store = store();
@@ -73,7 +73,7 @@ async fn a_stored_limit_coalesces() {
     }
 }
 
-/// Without a limit, and without a name where the limit is per client, each of those who share a call is told.
+/// Without a limit, and without a name where the limit is per client, each caller of a shared call is told.
 #[tokio::test(start_paused = true)]
 async fn requests_that_share_a_call_share_its_refusal() {
     let far = Far(store());
@@ -107,7 +107,7 @@ async fn a_stored_limit_takes_permits_ahead() {
     assert_eq!((next.origin, next.limit), (Origin::Store, 30));
 }
 
-/// In a queue each turn is somebody's: none is taken ahead, also if the limit becomes a queue meanwhile.
+/// In a queue each turn belongs to one request: none is taken ahead, also if the limit becomes a queue meanwhile.
 #[tokio::test(start_paused = true)]
 async fn no_turn_is_taken_ahead_under_a_stored_limit() {
     let store = store();

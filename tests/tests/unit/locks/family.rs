@@ -49,7 +49,7 @@ async fn permits_that_can_never_be_had_are_refused_at_once() {
 
 /// L8: the permit of a holder that is gone is free when its lease ends, and a waiter has it within one poll.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_permit_has_it_within_the_lease_and_one_poll() {
+async fn a_waiter_for_a_permit_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
     let others = Locks::new(RetryStore::new(store, Tokio, SECOND), LEASE).unwrap();
     // It is not renewed any more, and never given back.
@@ -81,7 +81,7 @@ async fn readers_share_and_a_writer_is_alone() {
 
 /// A writer that waits keeps new readers out, and comes after those that were there.
 #[tokio::test(start_paused = true)]
-async fn a_writer_who_waits_is_not_starved() {
+async fn a_waiting_writer_is_not_starved() {
     let (locks, _) = locks();
     let (read, write) = (locks.read_lock("one").unwrap(), locks.write_lock("one").unwrap());
     let reader = read.acquire().await.unwrap();
@@ -147,9 +147,9 @@ async fn a_latch_that_is_not_kept_is_open() {
     assert!(begin.elapsed() >= LEASE && begin.elapsed() < LEASE + POLL, "{:?}", begin.elapsed());
 }
 
-/// Who would be told, and is not since nobody counts it down, looks half a poll after it is open at the latest.
+/// A waiter that no countdown wakes looks half a poll after it is open at the latest.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_latch_looks_when_it_is_open() {
+async fn a_waiter_for_a_latch_looks_when_it_is_open() {
     let (locks, _) = locks();
     let (locks, mut all) = (locks.with_wake_ups(), JoinSet::new());
     let begin = Instant::now();
@@ -165,9 +165,9 @@ async fn who_waits_for_a_latch_looks_when_it_is_open() {
     assert!(waits.iter().all(|wait| *wait <= LEASE + SECOND / 2 + MILLI * 10), "{waits:?}");
 }
 
-/// With wake-ups nobody waits for a poll: of those whom a release concerns each comes, one after another.
+/// With wake-ups no waiter waits for a poll: each one that a release concerns comes, one after another.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_the_family_is_told() {
+async fn waiters_for_the_family_are_told() {
     let (locks, store) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE);
     let semaphore = locks.semaphore("one", 3).unwrap();

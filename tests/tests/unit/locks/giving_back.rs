@@ -77,7 +77,7 @@ async fn what_was_never_taken_stays_free() {
     }
 }
 
-/// A caller who is dropped at any point leaves nothing behind.
+/// A caller that is dropped at any point leaves nothing behind.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_attempt_leaves_nothing_held() {
     let (locks, store) = locks();

@@ -127,7 +127,7 @@ async fn work_is_stopped_when_the_lock_is_lost() {
     let Err(Loss::Refused(Some(next))) = guard.run(work).await else { panic!("it was lost") };
     assert!(start.elapsed() <= LEASE * 2 + LEASE / 3 + SECOND, "with the next renewal");
     assert_eq!(holder(&store).await.map(|it| it.hold.token), Some(next.hold.token));
-    // Nothing of it is done by who has lost it before.
+    // A holder that has lost it before does nothing of it.
     let never = async { panic!("it has no lock") };
     assert_eq!(guard.run(never).await, Err(Loss::Refused(Some(next))));
     let released = guard.release().await.unwrap();
@@ -151,7 +151,7 @@ async fn a_longest_hold_ends() {
 /// L6: while a holder is sure of its lock, the store agrees, however long its calls and
 /// answers are under way.
 #[test]
-fn l6_who_is_sure_of_a_lock_has_it() {
+fn l6_a_holder_that_is_sure_of_its_lock_has_it() {
     let delays = prop::collection::vec((0..300_u32, 0..300_u32), 1..20);
     let stops = prop::collection::vec(prop_oneof![9 => Just(0), 1 => 0..3_000_u32], 1..20);
     let all = (delays, stops, 1..8_u32);

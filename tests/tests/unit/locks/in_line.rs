@@ -18,8 +18,8 @@ fn wait(lock: &Line, number: u64, order: &Arc<Mutex<Vec<u64>>>) -> tokio::task::
     })
 }
 
-/// L9: whoever comes first has it first, with wake-ups and without; nobody comes between, not even one who does not
-/// wait in line, or asks at the right moment.
+/// L9: the first to come has it first, with wake-ups and without. No other comes between, not even a caller that does
+/// not wait in line, or asks at the right moment.
 #[tokio::test(start_paused = true)]
 async fn l9_the_first_to_come_is_the_first_to_have_it() {
     let (plain, _) = locks();
@@ -38,7 +38,7 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
         let begin = Instant::now();
         guard.release().await.unwrap();
         match lock.try_acquire().await.unwrap() {
-            // Nobody has been told, or the first one has it already.
+            // No waiter has been told, or the first one has it already.
             TryLock::Busy(Busy::Queued { ahead: 9 } | Busy::Held(_)) => {}
             other => panic!("{other:?}"),
         }
@@ -53,7 +53,7 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
 
 /// Of the waiters in line, the next one is told and comes, and no other.
 #[tokio::test(start_paused = true)]
-async fn only_who_is_next_comes_to_look() {
+async fn only_the_next_waiter_comes_to_look() {
     let (locks, store) = locks();
     let lock = locks.with_wake_ups().with_poll(LEASE).lock("one").unwrap().fair();
     let guard = lock.acquire().await.unwrap();
@@ -71,7 +71,7 @@ async fn only_who_is_next_comes_to_look() {
 
 /// L9: a waiter that gives up leaves no gap: the next one has the lock as if it had not been there.
 #[tokio::test(start_paused = true)]
-async fn who_gives_up_is_not_waited_for() {
+async fn a_waiter_that_gives_up_is_not_waited_for() {
     let (locks, _) = locks();
     let lock = locks.with_wake_ups().lock("one").unwrap().fair();
     let guard = lock.acquire().await.unwrap();
@@ -90,7 +90,7 @@ async fn who_gives_up_is_not_waited_for() {
     assert!(begin.elapsed() <= MILLI * 8, "{:?}", begin.elapsed());
 }
 
-/// L9: those who died while they waited hold up the others for the longest time of a place, however many they are.
+/// L9: dead waiters hold up the others for the longest time of a place, however many they are.
 #[tokio::test(start_paused = true)]
 async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
     let (locks, store) = locks();
@@ -116,7 +116,7 @@ async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
 
 /// The holder of a lock is told in words, and since when it holds it.
 #[tokio::test(start_paused = true)]
-async fn a_label_and_when_are_shown_to_those_who_ask() {
+async fn inspection_shows_the_label_and_since_when() {
     let (locks, _) = locks();
     let lock = locks.lock("one").unwrap();
     let here = locks.with_label("web-1:4711".parse().unwrap());

@@ -34,7 +34,7 @@ async fn none_is_taken_where_one_is_held() {
 
 /// Callers that name the same locks in different orders do not wait for each other for ever.
 #[tokio::test(start_paused = true)]
-async fn there_is_no_ring_of_those_who_wait() {
+async fn there_is_no_ring_of_waiters() {
     let (locks, _) = locks();
     let orders = [["one", "two", "three"], ["three", "two", "one"], ["two", "three", "one"]];
     let mut all = JoinSet::new();

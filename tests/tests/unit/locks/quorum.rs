@@ -98,7 +98,7 @@ async fn without_a_majority_there_is_none() {
     drop(got(lock.try_acquire().await));
 }
 
-/// What servers have taken after nobody waited for them any more is given back.
+/// A grant of a server that answered too late is given back.
 #[tokio::test(start_paused = true)]
 async fn late_grants_are_given_back() {
     let (quorum, stores) = servers(5);
@@ -110,7 +110,7 @@ async fn late_grants_are_given_back() {
     assert_eq!(holder(&stores[4]).await, None);
 }
 
-/// L1, L8: of many who want it at once one has it at a time, and all get it in the end.
+/// L1, L8: of many simultaneous callers one has it at a time, and all get it in the end.
 #[tokio::test(start_paused = true)]
 async fn split_votes_end() {
     let (quorum, _) = servers(3);
@@ -154,7 +154,7 @@ async fn a_part_is_given_back() {
     assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));
     sleep(MILLI).await;
     assert_eq!((holders(&stores).await, holder(&stores[0]).await), (2, None));
-    // Once that is clear, nobody waits for a server that says nothing.
+    // Once that is clear, a silent server is not waited for.
     stores[0].always(Fate::Silence);
     let begin = Instant::now();
     assert!(matches!(lock.try_acquire().await, Ok(TryLock::Busy(Busy::Held(_)))));

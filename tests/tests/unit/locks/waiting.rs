@@ -6,7 +6,7 @@ use lockage::store::Command;
 
 use super::*;
 
-/// Takes the lock for somebody who is never heard of again.
+/// Takes the lock for an owner that is never heard of again.
 async fn hold_and_crash(store: &Memory) {
     let key = Key::new("lock", "one").unwrap();
     let crashed = Lock::new(LEASE, SECOND).unwrap();
@@ -16,7 +16,7 @@ async fn hold_and_crash(store: &Memory) {
 
 /// L8: when its holder is gone, a waiter has the lock within its lease and one poll.
 #[tokio::test(start_paused = true)]
-async fn who_waits_has_it_within_the_lease_and_one_poll() {
+async fn a_waiter_has_it_within_the_lease_and_one_poll() {
     let (locks, store) = locks();
     hold_and_crash(&store).await;
     let start = Instant::now();
@@ -43,7 +43,7 @@ async fn who_waits_has_it_within_the_lease_and_one_poll() {
 
 /// A waiter that is told that a lock is free has it at once, and of many waiters one comes to look.
 #[tokio::test(start_paused = true)]
-async fn who_waits_is_told_when_it_is_free() {
+async fn a_waiter_is_told_when_it_is_free() {
     const WAITERS: u64 = 20;
     let (locks, store) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE);
@@ -71,14 +71,14 @@ async fn who_waits_is_told_when_it_is_free() {
         let expected = SECOND * (waiter as u32 + 1);
         assert!((expected..expected + MILLI * 100).contains(end), "{waiter}: {end:?}");
     }
-    // Each takes it and gives it back, and nobody looks in vain, but for those who ask once in a poll.
+    // Each takes it and gives it back, and none looks in vain, but for one look a poll.
     let most = 1 + 2 * WAITERS + WAITERS * 2;
     assert!(store.calls() - calls <= most, "{} calls", store.calls() - calls);
 }
 
-/// One who was told and is dropped leaves it to the next.
+/// A waiter that was told and is dropped leaves it to the next.
 #[tokio::test(start_paused = true)]
-async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
+async fn a_waiter_that_is_told_and_gives_up_leaves_it_to_the_next() {
     let (locks, _) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE * 10);
     let lock = locks.lock("one").unwrap();
@@ -97,7 +97,7 @@ async fn who_is_told_and_gives_up_leaves_it_to_the_next() {
 
 /// L8: a holder that is gone sends no message; waiters look when the lease ends.
 #[tokio::test(start_paused = true)]
-async fn who_is_not_told_looks_when_the_lease_ends() {
+async fn a_waiter_that_is_not_told_looks_when_the_lease_ends() {
     let (locks, store) = locks();
     hold_and_crash(&store).await;
     let start = Instant::now();
@@ -108,7 +108,7 @@ async fn who_is_not_told_looks_when_the_lease_ends() {
     assert!(store.calls() < 70, "{} calls", store.calls());
 }
 
-/// A wait that is over is told who has it.
+/// A wait that times out is told the holder.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_its_timeout() {
     let (locks, _) = locks();
@@ -121,7 +121,7 @@ async fn a_wait_ends_with_its_timeout() {
     assert!((SECOND * 3..SECOND * 3 + MILLI * 2).contains(&start.elapsed()));
 }
 
-/// A store that listens to what nobody publishes.
+/// A store that listens to channels without messages.
 #[derive(Clone)]
 struct Deaf(Memory);
 

@@ -252,7 +252,7 @@ async fn a_wait_is_told_once_at_its_end() {
     );
 }
 
-/// A call that its caller drops has no event, since nobody is told anything.
+/// A call that its caller drops has no event, since no answer is told.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_not_told() {
     let (limiter, store, log) = limiter("fixed-window 1/s");

@@ -61,7 +61,7 @@ async fn holding_waiting_and_releasing_are_told_with_their_times() {
     assert!(waited >= SECOND * 2 && waited < SECOND * 3, "{waited:?}");
 }
 
-/// A loss is told once, whoever notices it, and the guard's end after it is none.
+/// A loss is told once, whether the renewal or the holder notices it, and the guard's end after it is none.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_told_once() {
     let (locks, store, log) = locks();

@@ -143,7 +143,7 @@ fn nothing_is_spent_when_the_lease_has_ended() {
     }
 }
 
-/// k for each limiter and lease is wasted by those who ask once in each, and no more.
+/// k for each limiter and lease is wasted by callers that ask once in each, and no more.
 #[test]
 fn a_lease_wastes_all_that_is_held_where_nobody_asks() {
     const LEASES: u64 = 50;

@@ -114,7 +114,7 @@ async fn a_lease_ends() {
     assert_eq!((store.executions(), remaining(&limiter).await), (2, 100 - 22));
 }
 
-/// Those who come meanwhile wait for what is under way where it suffices for them, and send a call of their own where not.
+/// Callers that come meanwhile wait for what is under way if it suffices for them, and send a call of their own if not.
 #[tokio::test(start_paused = true)]
 async fn many_at_once_share_one_call() {
     let (limiter, store) = limiter("fixed-window 1000/h");
@@ -139,9 +139,9 @@ async fn many_at_once_share_one_call() {
     assert_eq!(remaining(&limiter).await, 1000 - 11 - 11 - 89);
 }
 
-/// One who is dropped while it asks keeps nobody waiting, and what comes of it is nobody's.
+/// A caller that is dropped while it asks keeps no other waiting, and its permits are lost.
 #[tokio::test(start_paused = true)]
-async fn who_is_dropped_while_it_asks_keeps_nobody_waiting() {
+async fn a_caller_dropped_while_it_asks_keeps_nobody_waiting() {
     let (limiter, store) = limiter("fixed-window 100/h");
     store.next([Fate::DoneInSilence]);
     let mut waits = pin!(limiter.try_acquire("id", 1));
@@ -291,7 +291,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
 
 /// A waiter for a permit spends what is held, or waits as ever.
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_permit_spends_what_is_held() {
+async fn a_waiter_for_a_permit_spends_what_is_held() {
     let (limiter, store) = limiter("token-bucket 10/s burst 20");
     for _ in 0..11 {
         assert!(limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
@@ -331,7 +331,7 @@ async fn keys_do_not_affect_each_other() {
     assert_eq!((store.executions(), stats(&limiter).hits), (3, 0));
 }
 
-/// Threads that block share what is held, and wait for nobody.
+/// Threads that block share what is held, and wait for no other.
 #[test]
 fn threads_share_what_is_held() {
     let limit = "fixed-window 1000/h".parse().unwrap();

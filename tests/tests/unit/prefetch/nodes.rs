@@ -67,7 +67,7 @@ pub(crate) enum Broken {
     LeaseFromArrival,
     /// What got no answer counts as granted.
     LostIsGranted,
-    /// Two who share a node have a copy each of what it holds.
+    /// Two callers of a node have a copy each of what it holds.
     HeldTwice,
 }
 

@@ -22,7 +22,7 @@ async fn told<T>(waiter: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(60), waiter).await.expect("it is not stranded")
 }
 
-/// Waiters are served by the grant, in the order in which they came, before those who come after it.
+/// Waiters are served by the grant, in the order in which they came, before later requests.
 #[tokio::test(start_paused = true)]
 async fn waiters_are_served_in_order_and_before_later_requests() {
     let (limiter, store) = limiter("fixed-window 100/h");
@@ -82,7 +82,7 @@ async fn waiters_do_not_get_the_failure_of_another_call() {
     }
 }
 
-/// What is forgotten while it is asked for keeps nobody waiting either, by a reset or for another id.
+/// Permits that are forgotten while they are asked for keep no caller waiting either, by a reset or for another id.
 #[tokio::test(start_paused = true)]
 async fn waiters_for_a_forgotten_grant_ask_by_themselves() {
     for is_reset in [true, false] {

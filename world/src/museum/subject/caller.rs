@@ -21,7 +21,7 @@ pub(in crate::museum) struct Checks {
     pub(in crate::museum) is_wanted: bool,
 }
 
-/// Clients who use the lock's machine. Each has one request at most.
+/// Clients that use the lock's machine. Each has one request at most.
 pub(in crate::museum) struct Caller {
     checks: Checks,
     lease_us: u64,

@@ -26,7 +26,7 @@ pub(in crate::museum) struct World {
 /// How a client does a deed; nothing where it cannot.
 type Client = fn(&mut World, &Ask) -> Option<Seen>;
 
-/// A store that a client of somebody else's uses.
+/// A store that another project's client uses.
 pub(in crate::museum) struct Foreign {
     world: World,
     client: Client,

@@ -27,7 +27,7 @@ pub(in crate::museum) struct Limiter {
     has_ids: bool,
     requests: u128,
     latest: BTreeMap<char, Acquire>,
-    /// Who has begun a request.
+    /// The clients that have begun a request.
     begun: BTreeSet<char>,
 }
 

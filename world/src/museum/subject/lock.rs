@@ -47,7 +47,7 @@ impl ShippedLock {
             Deed::Lock(lease) => lock(lease).acquire(owner, id, Timestamp::MAX),
             Deed::LineUp(lease) => lock(lease).acquire(owner, id, Timestamp::MAX).queued(REMEMBER),
             Deed::Renew(lease) => lock(lease).renew(owner, token),
-            // What nobody holds, where there is nothing to give back.
+            // A hold that does not exist, where there is nothing to give back.
             Deed::Unlock => lock(1).release(owner, held.pop().unwrap_or(id)),
             _ => return None,
         };

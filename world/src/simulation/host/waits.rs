@@ -34,7 +34,7 @@ impl Drop for Sleep {
     }
 }
 
-/// A call that waits for its answer. Dropped, nobody does, and it may still be carried out.
+/// A call that waits for its answer. Once this is dropped, none is waited for, and it may still be carried out.
 pub(super) struct Waiting {
     ports: Arc<Mutex<Ports>>,
     call: u64,

@@ -167,7 +167,7 @@ impl<P: Place> Life<P> {
             What::Lock { .. } => {
                 locks.lock("lock").expect(invariant).as_owner(owner).acquire_within(wait).await
             }
-            // Two who read, and both wait to write, wait for each other.
+            // Two readers that both wait to write wait for each other.
             What::Read => {
                 locks.write_lock("table").expect(invariant).as_owner(owner).try_acquire().await
             }

@@ -65,7 +65,7 @@ impl<P: Place> Life<P> {
         Ok(())
     }
 
-    /// Takes all that can be taken: nobody has anything any more.
+    /// Takes all that can be taken: no job has anything any more.
     ///
     /// # Panics
     /// Where the plan is out of range.

@@ -81,7 +81,7 @@ impl<P: Place> Life<P> {
         self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
     }
 
-    /// Whether somebody may share a call for this id.
+    /// Whether another job may share a call for this id.
     pub(super) fn is_sharing(&self, id: usize) -> bool {
         self.sharing[id].load(Ordering::Relaxed) > 0
     }

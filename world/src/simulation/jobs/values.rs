@@ -25,7 +25,7 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Frees the lock of that work by force, once somebody has held it for so long.
+    /// Frees the lock of that work by force, once it was held for so long.
     pub(super) async fn force(&self, for_: Duration) {
         if let Err(error) = self.force_within(for_).await {
             self.failed("force a release", &error);
@@ -60,7 +60,7 @@ impl<P: Place> Life<P> {
         self.locks.latch("gate", LONG).expect("a name")
     }
 
-    /// Whoever comes first closes the latch.
+    /// The first job closes the latch.
     async fn latch_is_set(&self) -> bool {
         let latch = self.latch();
         let set = async |_token| {

@@ -51,11 +51,11 @@ struct Account {
     /// What the store has charged, and when.
     charges: Vec<(u64, u64)>,
     charged: u64,
-    /// What the store has decided and nobody was told yet.
+    /// Decisions of the store that no job was told yet.
     decisions: Vec<(u64, Decision)>,
 }
 
-/// Who was told something, about what.
+/// An answer: for which id and cost, since when and by which clock, and to which life of a node.
 pub(super) struct Told {
     pub(super) id: usize,
     pub(super) cost: u64,
@@ -207,7 +207,7 @@ impl Accounts {
         match (verdict, origin) {
             (_, Origin::Fallback) => return self.stood_in(told, decision),
             (Verdict::Allowed, _) => self.admitted(told, origin, now_us)?,
-            // While something is given back, nobody knows whether it is yet.
+            // While something is given back, it is unknown whether it is yet.
             (Verdict::Denied { .. }, Origin::DenyCache)
                 if self.changing == 0
                     && self.is_denial_sure

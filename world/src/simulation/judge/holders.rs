@@ -141,7 +141,7 @@ impl Holders {
         [LOCK, PLACES].into_iter().find(|watched| *watched == key)
     }
 
-    /// A waiter could not listen. Until it polls, nobody knows how long what it waits for is free.
+    /// A waiter could not listen. Until it polls, it is unknown how long what it waits for is free.
     pub(in crate::simulation) fn polls(&mut self) {
         self.longest_idle_us = None;
     }

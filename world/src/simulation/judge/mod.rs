@@ -25,7 +25,7 @@ pub enum Seen {
         id: usize,
         cost: u64,
     },
-    /// It asks right now, and nobody else of its process does so for this id.
+    /// It asks right now, and no other job of its process does so for this id.
     Alone {
         id: usize,
     },
@@ -196,7 +196,7 @@ kinds! {
     SpentLate: "E7", "permits are spent within their lease";
     /// A caller has waited for longer than it said, or holds for longer than it may.
     TooLong: "D10", "nobody waits or holds for longer than was said";
-    /// Nobody waits for a call any more, and it goes on.
+    /// A call goes on that no job waits for any more.
     Abandoned: "D10", "a call that all of its callers have left is given up";
     /// A request is not sent, and nothing is in its way.
     Unsent: "D10", "a request waits for no calls but those that fill all the room";
@@ -216,7 +216,7 @@ kinds! {
     Latch: "L12", "a latch is open once it is counted down, and not before";
     /// A value was given out after it was invalidated.
     Stale: "L7", "no value is given out that was built before it was invalidated";
-    /// Something stays taken that nobody holds.
+    /// Something stays taken without a holder.
     Leak: "L8", "what nobody holds is free";
     /// A job does not end.
     Starved: "L8", "every job ends once all is well";
@@ -237,7 +237,7 @@ pub(super) trait Oracle {
     /// Whether it would deny a request.
     fn would_deny(&self, id: usize, cost: u64) -> bool;
 
-    /// What it would answer to whoever settles a reservation with this cost.
+    /// Returns what it would answer if a reservation were settled with this cost.
     fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
 
     /// How many reservations of an id are kept.

@@ -76,7 +76,7 @@ impl Plan {
             matches!(wrong, Wrong::Crash { .. } | Wrong::Die { .. }) || Wrong::shakes_store(wrong)
         };
         if plan.has(leaves_held) {
-            // What is held for nobody is waited for.
+            // A grant that a job leaves behind is waited for until its lease ends.
             plan.lease_us = plan.lease_us.min(10 * SECOND);
         }
         match draw.between(0, 11) {
@@ -106,7 +106,7 @@ impl Plan {
         self.terms = Terms { wake_ups: true, poll_us: Some(15 * SECOND), ..self.terms };
         for job in &mut self.jobs {
             if let Work::Hold { what: What::Lock { is_fair }, .. } = &mut job.work {
-                // A place in line that nobody has any more lasts for two polls.
+                // A lost place in line lasts for two polls.
                 *is_fair = false;
             }
         }

@@ -392,7 +392,7 @@ impl Plan {
         if self.is_calm() { 0 } else { self.heal_us + 3 * self.timeout_us }
     }
 
-    /// Returns for how long the lock may be free while somebody waits for it, if that is known: a poll, or without one
+    /// Returns for how long the lock may be free while a caller waits for it, if that is known: a poll, or without one
     /// the way of a notification, and what the withdrawal of others takes.
     pub(super) fn longest_idle_us(&self) -> Option<u64> {
         let Network { least_us, most_us, .. } = self.network;
@@ -404,7 +404,7 @@ impl Plan {
         is_known.then_some(poll_us + 16 * most_us + 10 * MILLI + broken_us)
     }
 
-    /// Returns when all is well, and what dead processes held, or the store holds for nobody, is free.
+    /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.
     pub(super) fn freed_us(&self) -> u64 {
         let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
         let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {

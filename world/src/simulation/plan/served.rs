@@ -25,7 +25,7 @@ impl Plan {
         }
         let mut plan = Plan {
             seed,
-            // Nobody knows what goes wrong when.
+            // It is unknown what goes wrong when.
             heal_us: FOREVER,
             ppm: vec![0],
             options,
