@@ -170,6 +170,7 @@ scripts! {
     SlidingLogAcquire = "sliding_log_acquire",
     CalendarWindowAcquire = "calendar_window_acquire",
     CompositeAcquire = "composite_acquire",
+    StoredAcquire = "stored_acquire",
     LimiterAcquire = "limiter_acquire",
     LimiterReserve = "limiter_reserve",
     FixedWindowReserve = "fixed_window_reserve",

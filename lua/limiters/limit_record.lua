@@ -271,6 +271,9 @@ local function store(cost, told, letter)
   if policy then
     keep = max(keep, now + policy.keep)
     record = format('P1 %s %.0f %.0f ', policy.scope, policy.keep, keep) .. record
+    -- The key is kept for a little longer, so that the fast path sets its expiry anew but a few times in that time.
+    local stretch = floor(policy.keep / 8) + 1
+    keep = math.min(EXACT, keep - keep % stretch + stretch)
   end
   if logs[1] then
     store_entries(logs, record, form == 'list', ttl_ms(keep))

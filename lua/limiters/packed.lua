@@ -28,8 +28,21 @@ local function packed_requests(tag, text)
   return table.concat(record)
 end
 
+-- Of a limit that is stored for all to follow and one counter with nothing behind its state: `P1:`, whose use counts and the
+-- letter of the counter's tag, then for how long it is kept, the configuration, when it is over, and the state.
+local function packed_policy(text)
+  local scope, letter = match(text, '^$POLICY ([oc]) %d+ %d+ (%u)1 [%d ]+$')
+  if not scope or not STATES[letter .. 1] then return end
+  local numbers = {}
+  for number in string.gmatch(text, ' (%d+)') do numbers[#numbers + 1] = tonumber(number) end
+  table.insert(numbers, 2 + CONFIGS[letter .. 1], table.remove(numbers, 2))
+  return '$POLICY:' .. scope .. letter .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
+end
+
 -- A record as it is stored, from its text.
 local function packed(text)
+  local policy = packed_policy(text)
+  if policy then return policy end
   local tag, letters = sub(text, 1, 2), ''
   local several = tag == '$COMPOSITE' and not find(text, ' $LOG ', 1, true)
   if not (CONFIGS[tag] or several) then return text end
@@ -55,6 +68,15 @@ local function put_tags(words)
     letters, place, states = floor(letters / 256), place + 1 + (CONFIGS[tag] or 0), states + (STATES[tag] or 0)
   end
   return place - 1 + states
+end
+
+-- Puts what is packed of a stored limit into the order of its text.
+local function order_policy(record, words)
+  local scope, letter = match(record, '^$POLICY:([oc])(%u)')
+  local tag = scope and letter .. 1
+  if not STATES[tag] or #words ~= 3 + CONFIGS[tag] + STATES[tag] then return {'$POLICY', '?'} end
+  local till = table.remove(words, 3 + CONFIGS[tag])
+  return {'$POLICY', scope, words[2], till, tag, unpack(words, 3)}
 end
 
 -- The numbers of a record from `from` on, each as a word; what is no number stands there as ?.
@@ -88,10 +110,12 @@ local function unpacked(record)
   local tag, behind, from = match(record, '^(%u%d+)([:|])()')
   if behind == '|' and STATES[tag] then return unpacked_requests(tag, record) end
   if behind ~= ':' then return record end
+  if tag == '$POLICY' then from = 6 end
   local whole = floor((#record - from + 1) / 8)
   local words = as_words(record, from, whole)
   table.insert(words, 1, tag)
   if whole == 0 or from + 8 * whole <= #record then words[#words + 1] = '?' end
+  if tag == '$POLICY' then words = order_policy(record, words) end
   local own = STATES[tag] and 1 + CONFIGS[tag] + STATES[tag] or #words
   if tag == '$COMPOSITE' then own = put_tags(words) end
   if own >= #words then return table.concat(words, ' ') end

@@ -83,6 +83,7 @@ impl<'l> Algorithm<'l> {
             ("capacity", only("capacity").unwrap_or("nil").to_owned()),
             ("counted", counted.to_owned()),
             ("unit", only("unit").unwrap_or("1").to_owned()),
+            ("latest", only("latest").unwrap_or("nil").to_owned()),
             ("window", only("window").unwrap_or("nil").to_owned()),
             ("previous", only("previous").unwrap_or("nil").to_owned()),
             ("elseif", if index == 0 { "if" } else { "elseif" }.to_owned()),
@@ -104,6 +105,9 @@ impl<'l> Algorithm<'l> {
             ("PLACE", record_size(config.len()).to_string()),
             // Of one request that is remembered.
             ("REQUEST_SIZE", (16 + 8 * (3 + state.len())).to_string()),
+            // Of a limit that is stored for all to follow: two bytes and two numbers more.
+            ("STORED_SIZE", (2 + record_size(2 + config.len() + state.len())).to_string()),
+            ("STORED_PLACE", (2 + record_size(1 + config.len())).to_string()),
             // Of one reservation while it is open.
             ("RESERVED_SIZE", record_size(8 + config.len() + state.len()).to_string()),
             ("COUNTED", place_or_nil("counted")),

@@ -30,6 +30,9 @@ const RESERVATION: &str = "R1";
 /// The tag of the sliding log, whose entries are a list.
 const LOG: &str = "L1";
 
+/// The tag before the record of a limit that is stored for all to follow.
+const POLICY: &str = "P1";
+
 /// The tag of several limits together.
 const COMPOSITE: &str = "C1";
 
@@ -52,6 +55,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LOG_NUMBER", tag_number(LOG, b':').into()),
         ("MAX_LOG", SlidingLog::MAX_LIMIT),
         ("MAX_CARRIED", SlidingLog::MAX_CARRIED),
+        ("POLICY_NUMBER", tag_number(POLICY, b':').into()),
         ("RESERVATION_NUMBER", tag_number(RESERVATION, b':').into()),
         ("MAX_PERMITS", semaphore::MAX_PERMITS),
         ("ZONES", Zone::COUNT.into()),
@@ -88,6 +92,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LATCH", LATCH),
         ("LOCK", LOCK),
         ("LOG", LOG),
+        ("POLICY", POLICY),
         ("RW_LOCK", RW_LOCK),
         ("SEMAPHORE", SEMAPHORE),
         // A packed lock, up to its entries, and one of them: see `fast_lock.lua`.

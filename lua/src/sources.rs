@@ -27,7 +27,8 @@ const FILES: &[(&str, &str)] = files! {
         "lock_force_release" "lock_inspect" "lock_record" "lock_release" "lock_renew" "lock_withdraw" "pieces" "publish"
         "rw_lock_acquire" "rw_lock_inspect" "rw_lock_record" "rw_lock_release" "rw_lock_renew" "semaphore_acquire"
         "semaphore_inspect" "semaphore_record" "semaphore_release" "semaphore_renew" "spans" "wake";
-    "templates": "composite_acquire" "fast" "fast_call" "fast_requests" "fast_reserve" "fast_settle" "many" "prelude" "rewrite";
+    "templates": "composite_acquire" "fast" "fast_call" "fast_requests" "fast_reserve" "fast_settle" "many" "prelude"
+        "rewrite" "stored_acquire";
 };
 
 /// A script without keys that replies whether scripts publish to the channels of shards (1) or to plain ones (0)

@@ -11,6 +11,7 @@
 //! | a line with `$each_state` | this line for each of the names |
 //! | `$if_given` to `$end_given` | these lines, where the algorithm has a part of this name; with `$if_no_given`, where it has none |
 //! | `$for_each_algorithm` to `$end` | these lines for each algorithm; `$elseif` is `if` in the first, then `elseif` |
+//! | `$for_each_plain` to `$end` | these lines for each of those whose calls carry nothing but a configuration and costs |
 //!
 //! A part is looked for in the algorithm, in the one that it is like, and in the template; then by its name in all files
 //! but those of algorithms.
@@ -98,11 +99,11 @@ impl Library {
             library.algorithms.extend(file.part("tag").map(|_| name));
             library.files.insert(name, Arc::new(file));
         }
-        let tags = library.algorithms(true).map(|it| it.tag()[..1].to_owned());
+        let tags = library.algorithms(false).map(|it| it.tag()[..1].to_owned());
         let letters = tags.collect();
         // As many as several have numbers at most.
         let len = |it: Algorithm<'_>| it.names("config").len() + it.names("state").len();
-        let most = library.algorithms(false).map(len).max().unwrap_or_default();
+        let most = library.algorithms(true).map(len).max().unwrap_or_default();
         let doubles = format!("<{}", "d".repeat(Composite::MAX_LIMITS * most));
         let of_files = [("LETTERS", letters), ("DOUBLES", doubles)];
         library.constants = Arc::new(constants.into_iter().chain(of_files).collect());
@@ -139,13 +140,13 @@ impl Library {
         Algorithm { files: like.into_iter().chain([own]).collect() }
     }
 
-    /// Those with a tag; where `alone` is false only those whose calls carry nothing but a configuration and costs, so
-    /// that several fit in one call.
-    fn algorithms(&self, alone: bool) -> impl Iterator<Item = Algorithm<'_>> {
+    /// Those with a tag; if `plain`, only those whose calls carry nothing but a configuration and costs, so that several
+    /// fit in one call.
+    fn algorithms(&self, plain: bool) -> impl Iterator<Item = Algorithm<'_>> {
         let all = self.algorithms.iter().map(|name| self.algorithm(name));
         let is_plain =
             |it: &Algorithm<'_>| ["call", "given"].iter().all(|part| it.names(part).is_empty());
-        all.filter(move |it| alone || is_plain(it))
+        all.filter(move |it| !plain || is_plain(it))
     }
 }
 
@@ -196,10 +197,10 @@ impl<'l> Page<'l> {
         while let Some(line) = lines.next() {
             let code = line.trim_start();
             match code.strip_prefix('$').filter(|name| is_name(name)) {
-                Some("for_each_algorithm") => {
+                Some(name @ ("for_each_algorithm" | "for_each_plain")) => {
                     let block = lines.by_ref().take_while(|line| line.trim_start() != "$end");
                     let block: Vec<&str> = block.collect();
-                    self.write_each(&block.join("\n"), indent, to);
+                    self.write_each(name == "for_each_plain", &block.join("\n"), indent, to);
                 }
                 Some(name) if name.starts_with("if_") => {
                     let (part, end) = (&name[3..], format!("$end_{}", &name[3..]));
@@ -219,9 +220,8 @@ impl<'l> Page<'l> {
         }
     }
 
-    fn write_each(&self, block: &str, indent: &str, to: &mut Made) {
-        let alone = !block.contains("$elseif");
-        for (index, algorithm) in self.library.algorithms(alone).enumerate() {
+    fn write_each(&self, plain: bool, block: &str, indent: &str, to: &mut Made) {
+        for (index, algorithm) in self.library.algorithms(plain).enumerate() {
             to.files.extend(algorithm.files.iter().map(|file| file.name));
             self.of_algorithm(algorithm, index).write(block, indent, to);
         }

@@ -12,7 +12,7 @@ local letters, configs, numbers, count = struct.unpack('<d', call), 0, 0, 0
 local rest = letters
 while rest ~= 0 do
   local kind = rest % 256
-  $for_each_algorithm
+  $for_each_plain
   $elseif kind == $LETTER then   -- $TAG
     configs, numbers = configs + $CONFIGS, numbers + $STATES
   $end
@@ -49,7 +49,7 @@ local c, o, s, least = 1, 1 + configs, 1, $EXACT
 rest = letters
 while rest ~= 0 do
   local kind, wrong, left = rest % 256
-  $for_each_algorithm
+  $for_each_plain
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
     local $state = $old_at
@@ -83,7 +83,7 @@ local cost, new_till, old_till = charged, 0, record and 0
 c, o, s, rest = 1, 1 + configs, 1, letters
 while rest ~= 0 do
   local kind, till, span, is_kept = rest % 256
-  $for_each_algorithm
+  $for_each_plain
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
     local $state = $state_at

@@ -104,7 +104,7 @@ pub(super) fn own() -> Vec<Case> {
     cases.extend(large_logs());
     cases.push(new_keys());
     cases.extend(with_id());
-    cases.push(stored());
+    cases.extend(stored());
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
@@ -167,13 +167,16 @@ fn with_id() -> [Case; 2] {
     ]
 }
 
-/// A request under a stored limit.
-fn stored() -> Case {
-    const NAME: &str = "token bucket, stored limit";
-    let limit: Limit = ADMITS.parse().expect("a limit");
-    let under = WithStoredLimit::new(Acquire::new(limit, 1).expect("above zero"));
-    let before = vec![call(&SetLimit::new(StoredLimit::new(limit)), NAME)];
-    Case { before, ..case(NAME, "admitted", move |_| call(&under, NAME)) }
+/// Requests under a stored limit, of which most are admitted, or none.
+fn stored() -> [Case; 2] {
+    let name = "token bucket, stored limit";
+    [("admitted", ADMITS), ("denied", DENIES)].map(|(outcome, limit)| {
+        let limit: Limit = limit.parse().expect("a limit");
+        let acquire = Acquire::new(limit, 1).expect("above zero");
+        let under = WithStoredLimit::new(acquire);
+        let before = vec![call(&SetLimit::new(StoredLimit::new(limit)), name), call(&under, name)];
+        Case { before, ..case(name, outcome, move |_| call(&under, name)) }
+    })
 }
 
 /// On a key with none and with many open reservations: one that is reserved and settled in turn, and a plain request.

@@ -249,11 +249,11 @@ fn stored_limits() -> Vec<Case> {
     const NAME: &str = "stored limit of 4, with all behind it";
     let slot = reserved();
     let now = limit("min");
-    let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero"));
+    let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero")).on_slow_path();
     // As many costs as such a call takes; that fit, and that do not.
     let each = move |least: u64| {
         let costs = (0..MAX_SLOW_COSTS as u64).map(|number| least + number).collect();
-        WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range"))
+        WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range")).on_slow_path()
     };
     let (few, many) = (each(1), each(999_990));
     let peek = WithStoredLimit::new(Peek::new(now, 1));

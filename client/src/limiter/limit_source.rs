@@ -212,7 +212,7 @@ impl LimitSource {
             let keys = calls.iter().map(|(key, _)| *key);
             return batch(store, keys.zip(bound.iter().map(|command| &**command))).await;
         };
-        let follow = calls.iter().map(|(_, command)| self.following(followed, command));
+        let follow = calls.iter().map(|(key, command)| self.following(followed, key, command));
         let Ok(follow) = follow.collect::<Result<Vec<_>, _>>() else { return no_clock(calls) };
         let asked = calls.iter().map(|(key, _)| *key).zip(&follow);
         let mut outcomes = Vec::with_capacity(calls.len());
@@ -308,11 +308,21 @@ impl LimitSource {
     fn following<C: LimitCommand + Clone>(
         &self,
         followed: &Followed,
+        key: &Key,
         command: &C,
     ) -> Result<WithStoredLimit<C>, Error> {
-        Ok(match followed.limits.default {
-            None => WithStoredLimit::new(command.clone()),
-            Some(default) => WithStoredLimit::or_under(command, self.bounded_stored(default)?),
+        let seen = followed.seen(key);
+        let follow = match (followed.limits.default, seen) {
+            (Some(default), _) => WithStoredLimit::or_under(command, self.bounded_stored(default)?),
+            // A window that has ended needs its boundaries.
+            (None, Some(seen)) if seen.limit().has_calendar() && self.clock.is_some() => {
+                WithStoredLimit::new(command.under(self.bounded(seen.limit())?))
+            }
+            _ => WithStoredLimit::new(command.clone()),
+        };
+        Ok(match seen {
+            Some(limit) if !limit.has_fast_path() => follow.on_slow_path(),
+            _ => follow,
         })
     }
 
@@ -326,7 +336,7 @@ impl LimitSource {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        let outcome = store.execute(key, &self.following(followed, command)?).await?;
+        let outcome = store.execute(key, &self.following(followed, key, command)?).await?;
         self.settled(store, key, command, outcome).await
     }
 
@@ -344,7 +354,7 @@ impl LimitSource {
         match outcome {
             StoredLimitOutcome::ClockOff(limit) => {
                 let bounded = command.under(self.bounded(limit.limit())?);
-                Ok(store.execute(key, &WithStoredLimit::new(bounded)).await?)
+                Ok(store.execute(key, &WithStoredLimit::new(bounded).on_slow_path()).await?)
             }
             outcome => Ok(outcome),
         }

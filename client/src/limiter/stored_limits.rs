@@ -9,8 +9,9 @@ use crate::sync::{Mutex, lock};
 /// Limits that are stored, one for each id, and followed by all clients.
 ///
 /// A limiter of stored limits ([`Limiter::stored`](super::Limiter::stored)) decides under the limit that is stored when
-/// a call arrives. It takes one round trip, or two if the limit is for each client ([`StoredLimit::per_client`]). An id
-/// without a limit gets the default, which its first use stores; without a default it is
+/// a call arrives. It takes one round trip, or two if the limit is for each client ([`StoredLimit::per_client`]), and one
+/// more for the first request under a limit that has no [fast path](StoredLimit::has_fast_path), or in a calendar window.
+/// An id without a limit gets the default, which its first use stores; without a default it is
 /// [`Error::NoLimit`](crate::Error::NoLimit).
 ///
 /// A request that the limiter answers by itself (deny cache, prefetch) does not extend how long a limit is kept.

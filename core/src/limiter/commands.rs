@@ -190,6 +190,10 @@ impl Run for Acquire {
     fn max_wait(&self) -> MaxWait {
         self.max_wait
     }
+
+    fn fast_costs(&self) -> Option<&[u64]> {
+        self.request.is_none().then_some(self.costs().each)
+    }
 }
 
 /// A command that admits each of several requests in order, at one time, each as if sent singly.
@@ -293,6 +297,10 @@ impl Run for AcquireEach {
         let mut decisions = Vec::with_capacity(self.costs.len());
         apply_acquire(&self.limit, slot, now, self.costs(), None, None, |one| decisions.push(one))?;
         Ok(decisions)
+    }
+
+    fn fast_costs(&self) -> Option<&[u64]> {
+        Some(&self.costs)
     }
 }
 

@@ -318,6 +318,12 @@ impl LimitState {
         machine.counted(self.state, 0).map(|index| self.state.0[index])
     }
 
+    /// Returns whether a call needs no numbers of its own to settle the `earlier` state of the same limit to this one.
+    pub(super) fn is_in_stored_window(&self, earlier: &LimitState) -> bool {
+        let window = |part: &LimitState| self.limit.machine()?.window_of(part.state);
+        earlier.limit.row().given_len == 0 || window(self) == window(earlier)
+    }
+
     pub(super) fn capacity(&self) -> u64 {
         self.limit.capacity()
     }

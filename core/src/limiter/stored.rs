@@ -5,11 +5,12 @@ use core::fmt;
 use core::time::Duration;
 
 use super::wire::optional;
+use crate::call::packed;
 use crate::command::read_whole;
 use crate::error::{ConfigError, RecordError};
-use crate::exact::{LATEST_END, MAX_EXACT, MAX_SPAN_US, half_span};
+use crate::exact::{LATEST_END, MAX_COUNT, MAX_EXACT, MAX_SPAN_US, half_span};
 use crate::limit::{CalendarWindow, Limit, Single};
-use crate::record::{Record, read_number};
+use crate::record::{Body, Record, read_number};
 use crate::time::Timestamp;
 
 /// A limit as stored under its key.
@@ -92,6 +93,12 @@ impl StoredLimit {
         Duration::from_micros(self.terms.keep_us)
     }
 
+    /// Returns whether the fast path knows it, so that requests are cheap for a server: it is one counter, neither a
+    /// sliding log nor a composite.
+    pub fn has_fast_path(&self) -> bool {
+        self.limit.single().is_some_and(|single| !single.is_log())
+    }
+
     pub(super) fn from_parts(limit: Limit, terms: Terms) -> Self {
         StoredLimit { limit, terms }
     }
@@ -103,6 +110,15 @@ impl StoredLimit {
     /// Returns the stored limit of this record, if it has one.
     pub(super) fn of(record: &Record) -> Option<Self> {
         Some(StoredLimit { terms: record.policy?.terms, ..StoredLimit::new(record.limit()?) })
+    }
+
+    /// Returns what a packed record of this limit begins with, if it has a fast path.
+    pub(super) fn packed_head(&self) -> Option<Vec<u8>> {
+        let counter = self.limit.single().filter(|single| !single.is_log())?;
+        let letters = [self.terms.scope.letter() as u8, counter.row().tag.as_bytes()[0]];
+        let numbers = [&[self.terms.keep_us], &*counter.config()].concat();
+        let numbers: Vec<u8> = numbers.into_iter().flat_map(packed).collect();
+        Some([Policy::TAG.as_bytes(), b":", &letters, &numbers].concat())
     }
 
     /// Reads the numbers of a reply: 1 if it is per client, how long it is kept (us), then for each limit the code of
@@ -217,6 +233,20 @@ impl Policy {
     fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now.as_micros())
     }
+
+    /// Returns until when a record is kept: for up to an eighth of its time longer than its limit, so that the fast path
+    /// sets the expiry anew but a few times in that time.
+    pub(crate) fn kept_until(&self) -> Option<u64> {
+        let stretch = self.terms.keep_us / 8 + 1;
+        self.until.map(|until| (until - until % stretch + stretch).min(MAX_COUNT))
+    }
+
+    /// Returns whether the fast path that turns the `earlier` one into this leaves the expiry unchanged.
+    fn is_kept_as(&self, earlier: &Policy) -> bool {
+        self.terms == earlier.terms
+            && self.kept_until() == earlier.kept_until()
+            && earlier.until <= Some(LATEST_END)
+    }
 }
 
 /// As it precedes the record's own text.
@@ -240,6 +270,26 @@ impl Record {
         let until = self.policy.and_then(|policy| policy.until).unwrap_or_default();
         let written = || Record { policy: self.policy.map(Policy::written), ..self.clone() };
         until <= LATEST_END || until <= written().forget_at().as_micros()
+    }
+
+    /// Returns whether the fast path leaves the expiry of the `earlier` record of a stored limit unchanged where it
+    /// writes this. It changes only the state of a counter with nothing after it, within the calendar window that is
+    /// stored, and under a limit per client of a counter that is unused.
+    pub(crate) fn is_stored_limit_kept_as(&self, earlier: &Record) -> bool {
+        let (Some(policy), Some(old_policy)) = (self.policy, earlier.policy) else { return false };
+        let (Body::Counter(part), Body::Counter(old)) = (&self.body, &earlier.body) else {
+            return false;
+        };
+        let has_nothing_behind = |record: &Record| {
+            let is_open = record.blocked_until.is_none() && record.requests.is_empty();
+            is_open && record.reservations.is_none()
+        };
+        policy.is_kept_as(&old_policy)
+            && part.limit.acts_as(&old.limit)
+            && part.is_in_stored_window(old)
+            && (!policy.terms.is_per_client() || part.used() == 0)
+            && has_nothing_behind(self)
+            && has_nothing_behind(earlier)
     }
 
     /// Returns whether it has ended, with its stored limit.

@@ -1,10 +1,12 @@
 //! Commands under the stored limit.
 
+use alloc::vec::Vec;
+
 use super::max_wait::MaxWait;
 use super::stored::{StoredLimit, on_empty, under_terms};
 use super::{RequestId, SetLimit};
-use crate::call::TextCall;
-use crate::command::{Command, read_head};
+use crate::call::{PackedCall, TextCall, packed};
+use crate::command::{Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
@@ -47,6 +49,11 @@ pub(super) mod run {
             MaxWait::ENDLESS
         }
 
+        /// Returns the costs, if the fast script for stored limits admits requests as this command does.
+        fn fast_costs(&self) -> Option<&[u64]> {
+            None
+        }
+
         /// Returns whether it never writes.
         fn only_asks(&self) -> bool {
             false
@@ -80,6 +87,7 @@ pub(super) mod run {
 pub struct WithStoredLimit<C> {
     command: C,
     default: Option<StoredLimit>,
+    is_on_slow_path: bool,
 }
 
 /// The outcome of a [`WithStoredLimit`].
@@ -105,13 +113,20 @@ pub enum StoredLimitOutcome<T> {
 impl<C: LimitCommand> WithStoredLimit<C> {
     /// Creates it from this command, whose own limit does not count.
     pub fn new(command: C) -> Self {
-        WithStoredLimit { command, default: None }
+        WithStoredLimit { command, default: None, is_on_slow_path: false }
     }
 
     /// Creates it from this command; if no limit is stored, it uses `default`, which is stored with what the command
     /// writes. A key that was used without a stored limit is converted, as by [`SetLimit`].
     pub fn or_under(command: &C, default: StoredLimit) -> Self {
-        WithStoredLimit { command: command.under(default.limit()), default: Some(default) }
+        let command = command.under(default.limit());
+        WithStoredLimit { command, default: Some(default), is_on_slow_path: false }
+    }
+
+    /// Returns it on the slow path, for a key whose stored limit is known to have no
+    /// [fast path](StoredLimit::has_fast_path). Its outcome is the same.
+    pub fn on_slow_path(self) -> Self {
+        WithStoredLimit { is_on_slow_path: true, ..self }
     }
 
     fn command_under(&self, limit: StoredLimit) -> C {
@@ -134,6 +149,18 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
             None => call.with(format_args!("*{max_wait}")),
             Some(default) => call.with(format_args!("*{max_wait}:{}", default.terms())),
         }
+    }
+
+    /// The longest wait, how many costs there are, the costs, and what the record of the default begins with.
+    fn encode_packed(&self) -> Option<PackedCall> {
+        let costs = self.command.fast_costs().filter(|_| !self.is_on_slow_path)?;
+        let default = match self.default {
+            Some(default) => default.packed_head()?,
+            None => Vec::new(),
+        };
+        let numbers = [self.command.max_wait().as_micros(), costs.len() as u64];
+        let numbers = numbers.into_iter().chain(costs.iter().copied());
+        Some(PackedCall::new(ScriptId::StoredAcquire, numbers.flat_map(packed).chain(default)))
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError> {

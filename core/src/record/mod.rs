@@ -133,7 +133,7 @@ impl Record {
             Body::Reservation(record) => record.forget_at(),
         };
         // A block, and a stored limit, end within MAX_SPAN of an accepted time.
-        let policy = self.policy.and_then(|policy| policy.until);
+        let policy = self.policy.and_then(|policy| policy.kept_until());
         let further = self.blocked_until.max(policy).map_or(Timestamp::EPOCH, time);
         until.max(further).max(self.requests.until())
     }
@@ -148,6 +148,9 @@ impl Record {
     /// Returns whether it is kept for exactly as long as an `earlier` record of the same lock or reservation, or of the
     /// same counter or log that the fast path has written again. If so, a store leaves the key's expiry unchanged.
     pub fn is_kept_as(&self, earlier: &Record) -> bool {
+        if self.policy.is_some() {
+            return self.is_stored_limit_kept_as(earlier);
+        }
         let is_same_kind = match (&self.body, &earlier.body) {
             (Body::Lock(_), Body::Lock(_)) | (Body::Reservation(_), Body::Reservation(_)) => true,
             (Body::Counter(now), Body::Counter(before)) => {

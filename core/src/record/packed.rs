@@ -9,7 +9,7 @@ use super::{read_number, read_numbers};
 use crate::call::{packed, whole};
 use crate::fenced::FencedRecord;
 use crate::limit::{Composite, Single};
-use crate::limiter::{COMPOSITE_TAG, REQUESTS, RequestId, ReservationRecord};
+use crate::limiter::{COMPOSITE_TAG, Policy, REQUESTS, RequestId, ReservationRecord};
 use crate::lock::LockRecord;
 use crate::rw_lock::RwLockRecord;
 use crate::semaphore::SemaphoreRecord;
@@ -21,6 +21,7 @@ pub(crate) fn pack_text(text: &str) -> Vec<u8> {
     let packed = pack_numbers(text, false)
         .or_else(|| pack_requests(text))
         .or_else(|| pack_several(text))
+        .or_else(|| pack_policy(text))
         .or_else(|| LockRecord::pack_text(text))
         .or_else(|| pack_reservation(text))
         .or_else(|| pack_leases(text))
@@ -125,6 +126,36 @@ fn pack_several(text: &str) -> Option<Vec<u8>> {
     as_written(COMPOSITE_TAG, all.collect(), text)
 }
 
+/// For a stored limit that is one counter with nothing after its state: its scope and the letter of the counter's tag,
+/// then how long it is kept, the configuration, when it ends, and the state.
+fn pack_policy(text: &str) -> Option<Vec<u8>> {
+    let words: Vec<&str> = text.split(' ').collect();
+    let &[Policy::TAG, scope, keep, until, tag, ref numbers @ ..] = &words[..] else { return None };
+    let row = Single::row_of(tag).filter(|row| !row.is_log)?;
+    let (config, state) = numbers.split_at_checked(row.config_len)?;
+    let all = [&[keep], config, &[until], state].concat();
+    let body = all.into_iter().map(read_number).collect::<Option<Vec<u64>>>()?;
+    let head = [Policy::TAG, ":", scope, &tag[..1]].concat();
+    let bytes = [head.into_bytes(), body.into_iter().flat_map(packed).collect()].concat();
+    (text_of(&bytes) == text).then_some(bytes)
+}
+
+/// Returns the text of such a record, without the tag; `None` if it has another form.
+fn policy_text(body: &[u8]) -> Option<String> {
+    let (&[scope, letter], body) = body.split_first_chunk()?;
+    let row = Single::row_of_letter(letter.into()).filter(|row| !row.is_log)?;
+    let (numbers, rest) = body.as_chunks::<8>();
+    if !rest.is_empty() || numbers.len() != 2 + row.config_len + row.state_len {
+        return None;
+    }
+    let (config, state) = numbers[1..].split_at(row.config_len);
+    let mut text = format!(" {}", char::from(scope));
+    push_numbers(&mut text, &[numbers[0], state[0]]);
+    let _ = write!(text, " {}", row.tag);
+    push_numbers(&mut text, &[config, &state[1..]].concat());
+    Some(text)
+}
+
 /// The letters of these tags as one number, the first in its lowest byte.
 pub(crate) fn letters<'a>(tags: impl IntoIterator<Item = &'a str>) -> u64 {
     let bytes = tags.into_iter().filter_map(|tag| tag.bytes().next());
@@ -161,6 +192,7 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
         };
     }
     let read = match tag {
+        Policy::TAG => Some(policy_text(body).map(|rest| [tag, &rest].concat())),
         LockRecord::TAG => Some(LockRecord::unpacked(body).map(|record| record.to_text())),
         SemaphoreRecord::TAG => {
             Some(SemaphoreRecord::from_bytes(body).map(|record| record.to_text()))
@@ -284,6 +316,34 @@ mod tests {
         assert_eq!(of(&[90.0, 7.0]), "C1 Z1|r 7");
         assert_eq!(of(&[200.0, 7.0]), "C1 ?|r 7");
         assert_eq!(of(&[f64::from(70 + 70 * 256), 7.0]), "C1 F1 7 F1 ?");
+    }
+
+    #[test]
+    fn a_stored_limit_of_one_counter_is_packed_and_read_back() {
+        let text = "P1 o 60000 1763700060000000 T1 1 10 20 3 1763700000000000";
+        let bytes = pack_text(text);
+        let numbers = [60000, 1, 10, 20, 1763700060000000, 3, 1763700000000000];
+        assert_eq!(bytes, [&b"P1:oT"[..], &numbers.map(packed).concat()].concat());
+        assert_eq!(text_of(&bytes), text);
+        for text in [
+            "P1 o 60000 70000 F1 10 1000 50 4|blocked 60",
+            "P1 o 60000 70000 F1 10 1000 50 4|r 1 1 0 0",
+            "P1 o 60000 70000 F1 10 1000 50",
+            "P1 o 60000 070000 F1 10 1000 50 4",
+            "P1 o 60000 70000 L1 10 1000 50 4",
+            "P1 o 60000 70000 F2 10 1000 50 4",
+            "P1 o 60000 70000 C1 F1 10 1000 F1 9 1000 50 4 50 4",
+            "P1 o 60000 70000 F1",
+            "P1 o 60000",
+            "P1",
+        ] {
+            assert_eq!(pack_text(text), text.as_bytes(), "{text}");
+        }
+        for cut in [0, 4, bytes.len() - 1] {
+            assert_eq!(text_of(&bytes[..cut.max(3)]), "P1 ?", "{cut}");
+        }
+        assert_eq!(text_of(&[&bytes[..], &[0; 8]].concat()), "P1 ?");
+        assert_eq!(text_of(&[b"P1:oL", &bytes[5..]].concat()), "P1 ?");
     }
 
     #[test]

@@ -120,16 +120,16 @@ impl Model {
         let own: Vec<_> = call.arguments().map(String::from_utf8_lossy).collect();
         let blocks = call.script() == ScriptId::LimiterAdjust && own[..2] == ["", "b"];
         let follows = own.last().is_some_and(|last| last.starts_with('*'));
-        let live = self.slot.forget_at_us() > Some(now.as_micros());
+        // A stored limit ends before its record does.
+        let number = |at| head.split(' ').nth(at).and_then(|word| word.parse::<u64>().ok());
+        let ends_us = if head.starts_with("P1 ") { number(3) } else { self.slot.forget_at_us() };
+        let live = ends_us > Some(now.as_micros());
         let per_client = head.starts_with("P1 c") && live;
         match call.script() {
             ScriptId::LimiterSet => own[0] != "a",
             ScriptId::LimiterPeek => false,
             // Unless the token is stale.
-            ScriptId::FencedWrite => {
-                let newest = head.split(' ').nth(1).and_then(|token| token.parse::<u64>().ok());
-                own[0].parse().ok() >= newest || !live
-            }
+            ScriptId::FencedWrite => own[0].parse().ok() >= number(1) || !live,
             _ if follows => per_client || blocks && head.starts_with("P1 o") && live,
             _ => blocks,
         }
@@ -154,7 +154,7 @@ fn is_done<T: 'static, E>(outcome: &Result<T, E>) -> bool {
 /// Returns whether its script leaves the expiry unchanged.
 fn leaves_expiry(script: ScriptId) -> bool {
     let of_lock = script.name().starts_with("lock_") || script.name().starts_with("fast_lock_");
-    of_lock || is_fast_path(script)
+    of_lock || is_fast_path(script) || script == ScriptId::StoredAcquire
 }
 
 /// Returns whether the fast path leaves this command on a reservation to the slow path: if it may be a repetition, or

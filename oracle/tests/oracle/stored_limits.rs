@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, CallTime, CancelTurn, Command, Limit, Peek, Record, RecordError, RequestId,
-    Reset, Scope, SetLimit, Stored, StoredLimit, StoredLimitOutcome, TakeTurn, Timestamp,
-    WithStoredLimit,
+    Acquire, Adjust, CallTime, CancelTurn, Command, Encoded, Limit, Peek, Record, RecordError,
+    RequestId, Reset, Scope, SetLimit, Stored, StoredLimit, StoredLimitOutcome, TakeTurn,
+    Timestamp, WithStoredLimit,
 };
 use lockage_oracle::key::{Holds, Key, Slot};
 use lockage_oracle::properties::{cases, property};
@@ -244,7 +244,7 @@ fn wrong_terms_are_wrong_arguments() {
 
 /// With this argument instead of its own, a script says that it is wrong, and writes nothing.
 fn refuses_argument(command: &impl Command, place: usize, wrong: &str, said: usize) {
-    let call = command.encode().at(CallTime::Store);
+    let call = Encoded::Text(command.encode_text()).at(CallTime::Store);
     let mut words: Vec<&[u8]> = call.arguments().collect();
     words[place] = wrong.as_bytes();
     let mut store = SimStore::new().expect("Lua gets its memory");

@@ -175,7 +175,7 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
             let mut others = other_texts(text, now_us);
             if stored.is_some_and(is_packed) {
                 // The same in binary, and beyond what text says.
-                let packed = text.replacen(' ', PACKED, 1);
+                let packed = in_binary(text);
                 others.extend(other_texts(&packed, now_us));
                 others.push(format!("{packed} "));
             }
@@ -223,6 +223,22 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
         })
         .collect();
     others.into_iter().map(|stored| (Some(stored), call.clone())).chain(damaged).collect()
+}
+
+/// Returns a record in binary, in words.
+fn in_binary(text: &str) -> String {
+    let words: Vec<&str> = text.split(' ').collect();
+    let ["P1", scope, keep, until, tag, ref numbers @ ..] = words[..] else {
+        return text.replacen(' ', PACKED, 1);
+    };
+    let (config, state) = numbers.split_at(config_len(tag));
+    let numbers = [&[keep], config, &[until], state].concat().join(" ");
+    format!("P1{PACKED}{scope}{} {numbers}", &tag[..1])
+}
+
+/// Returns how many numbers the configuration of a counter has.
+pub(super) fn config_len(tag: &str) -> usize {
+    if ["F1", "S1"].contains(&tag) { 2 } else { 3 }
 }
 
 /// Returns whether the record, or its head, is in binary.

@@ -264,9 +264,10 @@ pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
     if matches!(call.encoded(), Encoded::Text(_)) {
         return all.map(text).collect();
     }
-    let own = all.next().map(|own| match layout(call.script()) {
-        (usize::MAX, _) if own.len() % 8 == 1 => with_request(own),
-        layout => in_words(own, layout),
+    let own = all.next().map(|own| match (call.script(), layout(call.script())) {
+        (ScriptId::StoredAcquire, _) => with_default_in_words(own),
+        (_, (usize::MAX, _)) if own.len() % 8 == 1 => with_request(own),
+        (_, layout) => in_words(own, layout),
     });
     own.into_iter().chain(all.map(|time| in_words(time, (usize::MAX, 0)))).collect()
 }
@@ -301,6 +302,19 @@ fn in_words(argument: &[u8], (numbers, ids): (usize, usize)) -> String {
     let text = String::from_utf8_lossy(rest).into_owned();
     words.extend((!rest.is_empty()).then(|| number(rest).filter(|_| is_token).unwrap_or(text)));
     format!("{PACKED}{}", words.join(" "))
+}
+
+/// Numbers, the second of which says how many more there are, and then what a record begins with.
+fn with_default_in_words(argument: &[u8]) -> String {
+    let count = argument[8..16].try_into().map(f64::from_le_bytes).expect("eight bytes");
+    let (numbers, default) = argument.split_at(16 + 8 * count as usize);
+    let numbers = in_words(numbers, (usize::MAX, 0));
+    if default.is_empty() {
+        return numbers;
+    }
+    let (tags, config) = default.split_at(5);
+    let config = in_words(config, (usize::MAX, 0));
+    format!("{numbers} {} {}", String::from_utf8_lossy(tags), &config[1..])
 }
 
 /// The same as it is sent, where `&7` is a byte and `&&7` are two; what is none of these, as it stands there.

@@ -21,6 +21,7 @@ mod parsers;
 mod prefetch;
 mod shadow;
 mod shaping;
+mod stored_limits;
 mod test_kit;
 mod timeouts;
 mod vectors;

@@ -7,12 +7,13 @@ mod lock;
 mod locks;
 mod logs;
 mod settling;
+mod stored;
 
 use lockage_core::{ScriptId, Stored};
 use lockage_oracle::key::MAX_TIME_US;
 use lockage_oracle::place::is_fast_path;
 
-use super::around::run;
+use super::around::{config_len, run};
 use super::corpus::{Beside, Call, PACKED, Step};
 
 /// Each of the calls on each of the records.
@@ -31,6 +32,7 @@ pub(super) fn steps() -> Vec<Vec<Step>> {
         settling::all(),
         locks::all(),
         lock::all(),
+        stored::all(),
     ];
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
@@ -80,6 +82,9 @@ fn call(script: ScriptId, words: &str) -> Call {
         let beside = Beside { id: with_ids("@a"), held };
         return Call { beside: Some(beside), ..reservation_call(script, words.trim()) };
     }
+    if script == ScriptId::StoredAcquire {
+        return stored_call(&words);
+    }
     if let Some(general) = general(script) {
         return fast_lock_call(script, general, &words);
     }
@@ -90,8 +95,9 @@ fn call(script: ScriptId, words: &str) -> Call {
     });
     let store_us = now.parse::<u64>().expect("a time").min(MAX_TIME_US);
     let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
-    let request = text[2].split_once(':');
-    let plain = is_fast_path(script) && (text[2].is_empty() || request.is_some());
+    let first = text.get(2).map_or("", String::as_str);
+    let request = first.split_once(':');
+    let plain = is_fast_path(script) && (first.is_empty() || request.is_some());
     let arguments = match plain {
         // The numbers behind the tag, or the tags, and a request.
         true => {
@@ -129,6 +135,27 @@ fn reservation_call(script: ScriptId, words: &str) -> Call {
     let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} 0", text[0])];
     let slow_path_arguments = call.arguments.clone();
     Call { script, fallback: Some(general), arguments, slow_path_arguments, ..call }
+}
+
+/// Under a stored limit, from the words that the slow path gets: a tag and its configuration, the costs, and whether to
+/// wait and the terms of the default, as in `5000 - F1 10 1000 1 *300:o:60000`.
+fn stored_call(words: &str) -> Call {
+    let call = call(ScriptId::LimiterAcquire, words);
+    let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
+    let [_, _, _, tag, ref numbers @ .., follow] = text[..] else {
+        panic!("no such call: {words}")
+    };
+    let (config, costs) = numbers.split_at(config_len(tag));
+    let costs = &costs[if tag == "Y1" { 4 } else { usize::from(tag == "Q1") }..];
+    let (wait, terms) = follow[1..].split_once(':').unwrap_or((&follow[1..], ""));
+    let mut own = format!("{wait} {} {}", costs.len(), costs.join(" "));
+    if let Some((scope, keep)) = terms.split_once(':') {
+        own += &format!(" P1:{scope}{} {keep} {}", &tag[..1], config.join(" "));
+    }
+    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} 0", text[0])];
+    let slow_path_arguments = call.arguments.clone();
+    let fallback = Some(ScriptId::LimiterAcquire);
+    Call { script: ScriptId::StoredAcquire, fallback, arguments, slow_path_arguments, ..call }
 }
 
 /// What the fast path is sent of a limit and costs: of several, the letters of their tags first.

@@ -34,7 +34,7 @@ impl Both {
         let now = now.to_string();
         let empty = |text| if text == "-" { "" } else { text };
         let own = arguments.split_whitespace().map(empty);
-        let argv: Vec<Vec<u8>> = match is_fast_path(script) {
+        let argv: Vec<Vec<u8>> = match is_fast_path(script) || script == ScriptId::StoredAcquire {
             // The numbers behind the tag, and the time.
             true => {
                 let numbers: Vec<&str> = own.skip(2).collect();

@@ -2,8 +2,9 @@
 
 use lockage_core::ScriptId::{
     FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketAcquire,
-    LeakyBucketAcquire, LimiterAcquire, LimiterReserve, LimiterSettle, SlidingLogAcquire,
-    SlidingWindowAcquire, TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
+    LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve, LimiterSet, LimiterSettle,
+    SlidingLogAcquire, SlidingWindowAcquire, StoredAcquire, TokenBucketAcquire, TokenBucketReserve,
+    TokenBucketSettle,
 };
 use lockage_sim::store::RespValue;
 
@@ -121,6 +122,46 @@ fn a_plain_log_replies_numbers_and_its_head_is_kept_in_binary() {
     assert_eq!(call(&mut both, 6000, "8 7 2"), numbers("0 6000 6 5999 6999 6999 0"));
     assert_eq!(both.records(), ["L1 9 1000 8 6000", "5999:6", "6000:2"]);
     assert_eq!(call(&mut both, 6000, "8"), numbers("0 6000 8 6000 7000"));
+}
+
+/// Whatever script stored it, and for as long as nothing stands behind its state.
+#[test]
+fn a_stored_limit_of_one_counter_is_on_the_fast_path() {
+    let Some(mut both) = Both::new() else { return };
+    for (limit, state, told, after) in [
+        ("F1 9 1000", "5000 0", "5000 0 0 60000 70 9 1000 5", "5000 3"),
+        ("S1 9 1000", "0 0 5000", "0 0 5000 0 60000 83 9 1000 5", "0 3 5000"),
+        ("I1 2 1000 9", "0 5000", "0 5000 0 60000 73 2 1000 9 6", "3 5000"),
+        ("T1 1 100 9", "0 5000", "0 5000 0 60000 84 1 100 9 6", "300 5000"),
+        ("Q1 1 100 9", "0 5000", "0 5000 0 60000 81 1 100 9 6", "300 5000"),
+    ] {
+        both.clear();
+        both.call(LimiterSet, 5000, &format!("f o:60000 {limit}"));
+        let record = |until: u64, state: &str| format!("P1 o 60000 {until} {limit} {state}");
+        assert_eq!(both.record(), record(65_000, state));
+        let told = numbers(&format!("0 5000 {told}"));
+        assert_eq!(both.call(StoredAcquire, 5000, "- T 9000 3 2 90 1"), told, "{limit}");
+        assert_eq!((both.record(), both.ttl()), (record(65_000, after), 63));
+        let RespValue::Bulk(bytes) = both.stored() else { panic!("{limit}") };
+        assert_eq!(bytes.len(), 5 + 8 * (both.record().split(' ').count() - 3), "{limit}");
+        // Its expiry stays within a stretch of an eighth of the time that it is kept, and moves with the next.
+        both.call(StoredAcquire, 7_508, "- T 9000 1 1");
+        assert_eq!(both.ttl(), 63);
+        both.call(StoredAcquire, 7_509, "- T 9000 1 1");
+        assert_eq!(both.ttl(), 68);
+        // While it is blocked, it is on the slow path.
+        both.call(LimiterAdjust, 12_600, &format!("- b 100 {limit} *0"));
+        let refused = both.refused(StoredAcquire, "- T 9000 1 1");
+        assert!(refused.starts_with("LOCKAGE_NEEDS_SLOW_PATH "), "{refused}");
+        both.call(LimiterAcquire, 12_700, &acquire_following(limit));
+        both.call(StoredAcquire, 12_700, "- T 9000 1 1");
+    }
+}
+
+/// An acquire of 1 under the stored limit, on the slow path.
+fn acquire_following(limit: &str) -> String {
+    let wait = if limit.starts_with("Q1") { " 9000" } else { "" };
+    format!("- {limit}{wait} 1 *9000")
 }
 
 #[test]
