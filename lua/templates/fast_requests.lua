@@ -12,6 +12,7 @@ end
 size = $CALL_SIZE
 
 -- @read_remembered
+if #record < $RECORD_SIZE + 16 then return redis.error_reply(NEEDS_SLOW_PATH) end
 tag, $stored_config, $stored_state, kept, next_one = struct.unpack('<I3$D_CONFIG$D_STATEdd', record)
 local count = (#record - $RECORD_SIZE - 16) / $REQUEST_SIZE
 if tag ~= $REMEMBERING_NUMBER or not (kept >= 0 and kept % 1 == 0 and kept <= $EXACT)

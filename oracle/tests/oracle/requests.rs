@@ -238,6 +238,7 @@ fn broken_memories_in_binary_are_damaged_records() {
             right[..right.len() - 1].to_vec(),
             [right, &b"x"[..]].concat(),
             right[..entry].to_vec(),
+            right[..entry - 8].to_vec(),
             set(entry - 16, 0.5),
             set(entry - 16, -1.0),
             set(entry - 16, f64::NAN),

@@ -38,14 +38,15 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
         (LeakyBucketCancel, "'PX', ttl_ms(max(keep, till))", "'PX', ttl_ms(now)"),
         (LimiterAcquire, "keep = max(keep, now + policy.keep)", ""),
         // A request that is charged twice, and what is done again (D11).
-        (LimiterAcquire, "if name == id then known = request end", ""),
+        (FixedWindowAcquire, "id then\n  if are_known then", "id then\n  if false then"),
+        (LimiterAcquire, "known, is_newer = request, #requests <= next_one", ""),
         (LimiterAdjust, "if again then return told(again) end", ""),
         (LimiterReserve, "reply = {0, reservation.made, ", "reply = {0, now, "),
         // An error (D12).
         (
             TokenBucketAcquire,
-            "local new_state, ",
-            "if now % 10 == 0 then error('a tenth') end local new_state, ",
+            "local new_state\n",
+            "if now % 10 == 0 then error('a tenth') end local new_state\n",
         ),
         // A question that writes (D5).
         (

@@ -1,8 +1,6 @@
 //! Expiry, the script cache, and the shipped commands' way through the store.
 
-use std::time::Duration;
-
-use lockage_core::{Acquire, CallTime, Command, Limit, ReplyError, RequestId, Stored, Timestamp};
+use lockage_core::{CallTime, Command, Limit, Peek, ReplyError, Stored, Timestamp};
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
 const START_US: u64 = 1_763_700_000_000_000;
@@ -117,14 +115,13 @@ fn random_numbers_begin_anew_in_every_script() {
 #[test]
 fn a_replaced_script_runs_on_the_same_path_and_its_failures_are_told_apart() {
     let limit: Limit = "fixed-window 10/60s".parse().unwrap();
-    let acquire = Acquire::new(limit, 1).unwrap();
-    // With an id its script takes text.
-    let acquire = acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1)).unwrap();
-    let script = acquire.encode().script();
+    // Its script takes text.
+    let peek = Peek::new(limit, 1);
+    let script = peek.encode().script();
     let run = |source: &str| {
         let mut store = SimStore::new().unwrap().with_script(script, source);
         store.set_call_time(CallTime::Caller { now: at(7), skew_ms: 250 });
-        let outcome = store.run("k", &acquire);
+        let outcome = store.run("k", &peek);
         (outcome, store.stored("k"))
     };
     let (outcome, stored) = run(

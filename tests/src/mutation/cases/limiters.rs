@@ -19,6 +19,8 @@ pub(super) fn all() -> Vec<Cases> {
         stored(),
         requests(),
         remembered(),
+        twice_remembered(),
+        remembered_in_binary(),
         remembered_of_buckets(),
         blocks(),
     ];
@@ -330,6 +332,44 @@ fn requests() -> Cases {
         }
     }
     cases(&records, [calls])
+}
+
+/// Two of one id: the one that was asked for later counts, wherever it stands.
+fn twice_remembered() -> Cases {
+    let one = |id: &str, cost| format!("|{id} 9000 {cost} 1000 1000 0");
+    let rest: String = (0..6).map(|at| one(&id(at), 1)).collect();
+    let records = [(1, 2, 3), (2, 3, 2)].map(|(next, first, second)| {
+        format!("F1 5 1000 1000 2|q 13500 {next}{}{}{rest}", one("@c", first), one("@c", second))
+    });
+    let calls = ["@c:500 F1 5 1000 2", "@c:500 F1 5 1000 3"].map(|words| format!("1100 {words}"));
+    let calls = calls
+        .into_iter()
+        .flat_map(|words| [(LimiterAcquire, words.clone()), (FixedWindowAcquire, words)]);
+    Cases { records: records.into(), calls: calls.collect() }
+}
+
+/// In binary: an id that is found a byte before its place, or would be a pattern, memories that are cut short, and replies
+/// whose numbers are none, which are seen when their id comes again.
+fn remembered_in_binary() -> Cases {
+    let (mark, other, first) = ("3f".repeat(16), "3f".repeat(15) + "40", id(5));
+    let of = |behind: &str| format!("F1 50 1000 1000 9|q 13500 {behind}");
+    let one = |id: &str, told: &str| format!("|{id} 9000 2 1000 1000 {told}");
+    let mut records = vec![
+        of(&format!("2{}{}", one(&first, "1"), one(&mark, "3"))),
+        of(&format!("2{}{}", one(&first, "1"), one(&other, "3"))),
+        of(&format!("1{}", one(&first, "1"))),
+        "F1#50 1000 1000 9|q 13500 &1 &2 &3 &4 &5 &6 &7".to_owned(),
+        "F1#50 1000 1000 9|q 13500 0".to_owned(),
+    ];
+    for place in 0..3 {
+        for wrong in ["-1", "0.5", "nan", "9007199254740992", "9007199254740991"] {
+            let mut told = ["1000", "1000", "1"];
+            told[place] = wrong;
+            records.push(format!("F1#50 1000 1000 9|q 13500 1|{mark} 9000 2 {}", told.join(" ")));
+        }
+    }
+    let words = format!("1100 {mark}:500 F1 50 1000 2");
+    Cases { records, calls: vec![(FixedWindowAcquire, words)] }
 }
 
 /// As many as a record remembers, one less and one more, with the next place at each end.

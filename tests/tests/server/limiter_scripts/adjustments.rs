@@ -106,7 +106,8 @@ fn an_adjusted_record_lives_until_nothing_of_it_counts() {
         ("I1 2 5000 9 3 14000", "p 2", "I1 2 5000 9", 35),
         ("I1 2 5000 9 9 14000", "p 2", "I1 2 5000 9", 29),
         ("I1 2 5000 9 3 14000", "b 60000", "I1 2 5000 9", 60),
-        ("C1 F1 9 9000 T1 1 2000 9 14000 4 10000 15000", "f 2", "C1 F1 9 9000 T1 1 2000 9", 8),
+        // Of several as the latest of them.
+        ("C1 F1 9 9000 T1 1 2000 9 14000 4 10000 15000", "f 2", "C1 F1 9 9000 T1 1 2000 9", 22),
         // Times that went back: what is empty still holds back an earlier time (D10).
         ("T1 1 2000 9 10000 25000", "f 9", "T1 1 2000 9", 10),
         ("L1 9 2000 3 25000", "f 9", "L1 9 2000", 10),
