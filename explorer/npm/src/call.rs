@@ -8,8 +8,8 @@ use lockage_core::lock::{self, Lock};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CancelTurn, Command, Limit, LimitCommand, Peek, RequestId,
-    Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
+    Acquire, AcquireEach, Adjust, CancelTurn, Command, FixedWindow, Limit, LimitCommand, Peek,
+    RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
 };
 
 use crate::arguments::{Numbers, Packed, Read, Stored, Text, told};
@@ -28,6 +28,9 @@ pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
         Some(letter) => {
             let [call, ..] = arguments[..] else { return Err("no argument".to_owned()) };
             limiter_in_binary(script, letter, Packed(call), beside)
+        }
+        None if script == "stored_acquire" => {
+            stored_in_binary(Packed(arguments.first().copied().unwrap_or_default()))
         }
         None if script.starts_with("fast_lock_") => {
             lock_in_binary(script, Packed(arguments.first().copied().unwrap_or_default()))
@@ -84,11 +87,20 @@ fn limiter_in_binary(
     let (limit, has_turns) = call.limits(letter)?;
     if script.ends_with("_acquire") {
         let max_wait = has_turns.then(|| call.micros()).transpose()?;
+        // Behind the only cost of a request with an id: a bar, the id, and for how long it is remembered.
+        let behind = if call.0.len() % 8 == 1 { 25 } else { 0 };
         let mut costs = Vec::new();
-        while !call.0.is_empty() {
+        while call.0.len() > behind {
             costs.push(call.number()?);
         }
-        return acquire(limit, costs, max_wait, None, None);
+        let request = match call.0.split_first() {
+            None => None,
+            Some((_, request)) => {
+                call.0 = request;
+                Some((RequestId::from_u128(call.bits()?), call.micros()?))
+            }
+        };
+        return acquire(limit, costs, max_wait, request, None);
     }
     let (id, cost) = (beside.ok_or(NO_RESERVATION)?, call.number()?);
     if script.ends_with("_settle") {
@@ -97,6 +109,22 @@ fn limiter_in_binary(
     }
     let acquire = Acquire::new(limit, cost).map_err(told)?;
     limited(acquire.reserve(id, call.micros()?).map_err(told)?, limit, None)
+}
+
+/// Under the limit that is stored, or else under a default, which begins as a record of it does.
+fn stored_in_binary(mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
+    let (max_wait, count) = (call.micros()?, call.number()?);
+    let costs = (0..count).map(|_| call.number()).collect::<Read<Vec<u64>>>()?;
+    let (limit, terms) = match call.0 {
+        [] => (FixedWindow::new(1, Duration::from_secs(1)).map_err(told)?.into(), None),
+        [b'P', b'1', b':', scope, letter, rest @ ..] => {
+            let mut rest = Packed(rest);
+            let keep = rest.number()?;
+            (rest.limit(*letter)?, Some(format!("{}:{keep}", char::from(*scope))))
+        }
+        _ => return Err("no default".to_owned()),
+    };
+    acquire(limit, costs, None, None, Some(Stored { max_wait, terms }))
 }
 
 const NO_RESERVATION: &str = "the second key ends with the id of a reservation";
