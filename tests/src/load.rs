@@ -19,9 +19,8 @@ pub const TIMEOUT: Duration = Duration::from_millis(500);
 /// The same where no caller is to notice anything, however busy the machine is.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many callers there are.
-pub const CALLERS: usize = 8;
-/// How long each pauses after a call.
+/// How many callers there are, and how long each pauses after a call.
+const CALLERS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// A limiter that callers share.

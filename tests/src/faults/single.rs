@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 use lockage::Store;
 
 use super::{blocking, during, during_within};
-use crate::load::{
-    CALLERS, LONG_TIMEOUT, Load, TIMEOUT, Told, limiter, limiter_of, patient_limiter,
-};
+use crate::load::{LONG_TIMEOUT, Load, TIMEOUT, Told, limiter, limiter_of, patient_limiter};
 use crate::server::{Proxy, Server};
 
 const ID: &str = "id";
@@ -240,8 +238,7 @@ pub async fn left_by_its_replicas<S: Store + Clone + 'static>(
         u64::MAX / 2
     })
     .await;
-    // A call that is on its way while another one's refusal closes the connection is unknown; a refused one is not.
-    assert!(tally.unknown_early(TIMEOUT) < CALLERS, "{tally}");
+    assert_eq!(tally.unknown_early(TIMEOUT), 0, "{tally}");
 }
 
 fn command(server: &Server, words: &[&str]) {
