@@ -35,19 +35,7 @@ else
 end
 
 local left   -- the largest cost that fits
-$left
-while true do
-  if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-  $wait
-  if cost <= left then
-    changed = true
-    left = left - cost
-    $counted = $counted + $COST
-  end
-  if at > size then break end
-  cost, at = struct.unpack('<d', call, at)
-end
-if not changed then return reply end
+$charge
 local new_state
 if id or kept then
   $remember
@@ -146,6 +134,22 @@ else
 end
 $end_no_identity
 
+-- @charge
+-- Each cost that fits, as if sent singly; the costs end with the call's first `size` bytes.
+$left
+while true do
+  if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
+  $wait
+  if cost <= left then
+    changed = true
+    left = left - cost
+    $counted = $counted + $COST
+  end
+  if at > size then break end
+  cost, at = struct.unpack('<d', call, at)
+end
+if not changed then return reply end
+
 -- @check_clock
 local off
 $off
@@ -164,3 +168,12 @@ end
 -- @span
 
 -- @wait
+
+-- @is_kept
+-- Whether a record of this state is kept until `keep` tells; nothing charged, or more than fits, is for the slow path.
+$if_identity
+is_kept = $counted > 0
+$end_identity
+$if_no_identity
+is_kept = $counted > 0 and $counted <= $capacity * $unit
+$end_no_identity

@@ -95,12 +95,3 @@ else
   redis.call('SET', key, record, 'PX', math.ceil((new_till - now) / 1000) + skew)
 end
 return reply
-
--- @is_kept
--- Whether a record of this state is kept until `keep` tells; nothing charged, or more than fits, is for the slow path.
-$if_identity
-is_kept = $counted > 0
-$end_identity
-$if_no_identity
-is_kept = $counted > 0 and $counted <= $capacity * $unit
-$end_no_identity

@@ -18,6 +18,7 @@ if not (max_wait >= 0 and count >= 1 and count % 1 == 0 and costs_end <= size) t
 end
 if not record and costs_end == size then return struct.pack('<d', now) end
 local stored = record or string.sub(call, costs_end + 1)
+size = costs_end
 if #stored < 13 then return redis.error_reply(NEEDS_SLOW_PATH) end
 local tag, scope, letter, keep = struct.unpack('<I3c1I1d', stored)
 if tag ~= $POLICY_NUMBER   -- $POLICY:
@@ -68,19 +69,7 @@ if scope == 'c' then
   till = $latest
 else
   reply = struct.pack('<d$D_STATEddd$D_CONFIGd', now, $state, 0, keep, letter, $config, 3 + $CONFIGS)
-  $left
-  while true do
-    if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-    $wait
-    if cost <= left then
-      changed = true
-      left = left - cost
-      $counted = $counted + $COST
-    end
-    if at > costs_end then break end
-    cost, at = struct.unpack('<d', call, at)
-  end
-  if not changed then return reply end
+  $charge
   $span
   $keep
 end

@@ -115,6 +115,11 @@ macro_rules! kinds {
                 }
             }
 
+            /// Returns it if it is one counter: neither a log nor a composite.
+            pub(crate) fn counter(&self) -> Option<Single> {
+                self.single().filter(|single| !single.is_log())
+            }
+
             /// Returns its parts: itself, or those of a composite.
             pub(crate) fn singles(&self) -> Singles {
                 match *self {

@@ -148,10 +148,7 @@ impl Command for Acquire {
         match &self.request {
             None => Some(call),
             // Records of logs and of several limits have their requests as text.
-            Some(request) => {
-                let is_counter = self.limit.single().is_some_and(|limit| !limit.is_log());
-                is_counter.then(|| call.with(request.packed()))
-            }
+            Some(request) => self.limit.counter().map(|_| call.with(request.packed())),
         }
     }
 

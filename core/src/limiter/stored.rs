@@ -93,10 +93,10 @@ impl StoredLimit {
         Duration::from_micros(self.terms.keep_us)
     }
 
-    /// Returns whether the fast path knows it, so that requests are cheap for a server: it is one counter, neither a
-    /// sliding log nor a composite.
+    /// Returns whether the fast path knows it, so that requests without an id are cheap for a server: it is one counter,
+    /// neither a sliding log nor a composite.
     pub fn has_fast_path(&self) -> bool {
-        self.limit.single().is_some_and(|single| !single.is_log())
+        self.limit.counter().is_some()
     }
 
     pub(super) fn from_parts(limit: Limit, terms: Terms) -> Self {
@@ -114,7 +114,7 @@ impl StoredLimit {
 
     /// Returns what a packed record of this limit begins with, if it has a fast path.
     pub(super) fn packed_head(&self) -> Option<Vec<u8>> {
-        let counter = self.limit.single().filter(|single| !single.is_log())?;
+        let counter = self.limit.counter()?;
         let letters = [self.terms.scope.letter() as u8, counter.row().tag.as_bytes()[0]];
         let numbers = [&[self.terms.keep_us], &*counter.config()].concat();
         let numbers: Vec<u8> = numbers.into_iter().flat_map(packed).collect();
@@ -280,16 +280,12 @@ impl Record {
         let (Body::Counter(part), Body::Counter(old)) = (&self.body, &earlier.body) else {
             return false;
         };
-        let has_nothing_behind = |record: &Record| {
-            let is_open = record.blocked_until.is_none() && record.requests.is_empty();
-            is_open && record.reservations.is_none()
-        };
         policy.is_kept_as(&old_policy)
             && part.limit.acts_as(&old.limit)
             && part.is_in_stored_window(old)
             && (!policy.terms.is_per_client() || part.used() == 0)
-            && has_nothing_behind(self)
-            && has_nothing_behind(earlier)
+            && self.has_nothing_behind()
+            && earlier.has_nothing_behind()
     }
 
     /// Returns whether it has ended, with its stored limit.

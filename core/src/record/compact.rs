@@ -84,7 +84,7 @@ impl Record {
     /// Returns the state of a counter, if nothing else is stored.
     fn bare_counter(&self) -> Option<LimitState> {
         match self.body {
-            Body::Counter(part) if self.is_bare() && self.reservations.is_none() => Some(part),
+            Body::Counter(part) if self.policy.is_none() && self.has_nothing_behind() => Some(part),
             _ => None,
         }
     }

@@ -159,8 +159,10 @@ impl Record {
             }
             (Body::Group(now), Body::Group(before)) => {
                 let limits = before.parts.iter().map(|part| &part.limit);
-                let is_bare = self.is_bare() && self.reservations.is_none();
-                is_bare && self.body.is_of(limits) && now.has_known_end() && before.has_known_end()
+                self.has_nothing_behind()
+                    && self.body.is_of(limits)
+                    && now.has_known_end()
+                    && before.has_known_end()
             }
             _ => false,
         };
@@ -183,9 +185,9 @@ impl Record {
         is_counter && self.reservations.is_none() && self.requests.are_acquires()
     }
 
-    /// Returns whether a limiter's record has only its limits, their states, and its reservations.
-    fn is_bare(&self) -> bool {
-        self.is_open() && self.requests.is_empty()
+    /// Returns whether nothing stands behind the states of a limiter's record.
+    pub(crate) fn has_nothing_behind(&self) -> bool {
+        self.blocked_until.is_none() && self.requests.is_empty() && self.reservations.is_none()
     }
 
     /// Returns whether a limiter's record is neither blocked nor of a stored limit.
