@@ -50,7 +50,8 @@ fn kinds() -> Cases {
         ["o", "c"].map(|scope| format!("P1 {scope} 60000 66000 {tag} {config} {state}"))
     });
     let records: Vec<String> = records.collect();
-    let calls = ["1 *300", "1 1 1 *300", "9 10 2 *9000", "7 *100", "0 *300", "1 0 *300", "1 *99"];
+    let calls =
+        ["1 *0", "1 *300", "1 1 1 *300", "9 10 2 *9000", "7 *100", "0 *300", "1 0 *300", "1 *99"];
     let calls = calls.map(|call| format!("- F1 5 1000 {call}"));
     let times = [4999, 5000, 5001, 5100, 5999, 6000, 7000, 65_999, 66_000];
     cases(&texts(&records), [at(&times, StoredAcquire, &texts(&calls))])
