@@ -1,6 +1,6 @@
 -- Stores a sliding log of a day as its script does: of ARGV[2] entries of 1 to ARGV[3], one each millisecond, of which
 -- the first is ARGV[4] microseconds old, under the limit ARGV[1]. ARGV[5] and ARGV[6] are how many of them stand beside
--- the head and in a chunk, at most.
+-- the chunks and in one, at most.
 local limit, entries, most, ago = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local newest, chunk = tonumber(ARGV[5]), tonumber(ARGV[6])
 local now = redis.call('TIME')
@@ -8,7 +8,7 @@ local first = now[1] * 1000000 + now[2] - ago
 local in_chunks = math.floor((entries - 1) / newest) * newest
 local index, used, total, pieces = {}, 0, 0, {}
 redis.call('DEL', KEYS[1])
-redis.call('RPUSH', KEYS[1], '')
+redis.call('RPUSH', KEYS[1], '', '')
 for at = 0, entries - 1 do
   local time, cost = first + 1000 * at, 1 + at * 7919 % most
   used, total = used + cost, total + cost
@@ -19,6 +19,7 @@ for at = 0, entries - 1 do
     pieces, total = {}, 0
   end
 end
-redis.call('LSET', KEYS[1], '0', table.concat(index))
-local head = struct.pack('<dddddd', limit, 86400000000, used, first + 1000 * (entries - 1), 0, first)
-redis.call('RPUSH', KEYS[1], 'L1:' .. head .. table.concat(pieces))
+redis.call('LSET', KEYS[1], '1', table.concat(index))
+local head = struct.pack('<ddddddd', limit, 86400000000, used, first + 1000 * (entries - 1), 0, first, 256 + #pieces)
+redis.call('LSET', KEYS[1], '0', 'L1:' .. head)
+redis.call('RPUSH', KEYS[1], unpack(pieces))

@@ -1,4 +1,4 @@
--- Reads the record of any limiter: a string, or a list whose last element is the head with the newest entries.
+-- Reads the record of any limiter: a string, or a list whose first element is the head.
 
 -- Before the record of a limit that is stored with it for all to follow stands
 --   P1 o 60000000 1763700060123456 F1 ...
@@ -7,7 +7,7 @@
 -- if it were not there.
 local LIMIT_IS_STORED, BLOCKED, CLOCK_OFF = $LIMIT_IS_STORED, $BLOCKED, $CLOCK_OFF
 local policy        -- what it says, but for the end
-local newest = ''   -- the newest entries of a list, as they are stored
+local first, newest, ahead   -- what the head of a list says of its entries, where it does, and those that it has
 
 -- The string or the head, and which form it has ('string' or 'list'); nothing where there is none; or
 -- nothing, nothing and why it is not the record of a limiter.
@@ -17,13 +17,15 @@ local function read_any()
   local record
   if form == 'string' then record = unpacked(redis.call('GET', key)) end
   if form == 'list' then
-    local stored = redis.call('LINDEX', key, '-1')
+    local stored = redis.call('LINDEX', key, '0')
     if sub(stored, 3, 3) == ':' then
-      -- Behind the state of a packed head stand two numbers that only the fast path needs.
-      record, newest = unpacked(sub(stored, 1, 35)), #stored < 51 and '?' or sub(stored, 52)
+      record = unpacked(sub(stored, 1, 35))
+      if #stored % 16 == 11 and #stored >= 59 then first, newest = struct.unpack('<dd', stored, 44) end
+      ahead = sub(stored, 60)
     else
-      record, newest = match(stored, '^([^;]*);(.*)$')
-      if not record then record, newest = stored, '?' end
+      local from
+      record, newest, from = match(stored, '^([^;]*);(%d+);()')
+      record, newest, ahead = record or stored, tonumber(newest), sub(stored, from or 1)
     end
   end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')

@@ -168,7 +168,7 @@ local function read_stored(record)
   if table.concat(words, ' ') ~= text or is_list ~= (form == 'list') then return nil, {DAMAGED} end
   if not read_states(words, place, stored) then return nil, {DAMAGED} end
   if is_list then
-    read_entries(newest)
+    read_entries(newest, first, ahead)
     if broken or not counts_entries(logs_of(stored)) then return nil, {DAMAGED} end
   end
   if bar then

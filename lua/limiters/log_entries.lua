@@ -4,7 +4,9 @@
 local last, at = 0, now         -- when the latest was admitted; the time that counts for the logs
 local times, costs = {}, {}     -- the newest entries
 local index = ''                -- of chunks, as it is stored
+local oldest = -1               -- no entry that counts is older, as far as the head says
 local stored = 0                -- how many chunks are stored
+local apart = 0                 -- how many of the newest entries are stored as elements
 local edited, edit              -- the number of the chunk that was changed, and what it is now
 local total = 0                 -- of all entries that are stored
 local added = 0                 -- what is new, all at `at`
@@ -33,17 +35,29 @@ local function lower(list, less)
   return list
 end
 
-local function read_entries(newest)
-  stored = redis.call('LLEN', key) - 2
-  if stored >= 0 then index = redis.call('LINDEX', key, '0') end
-  broken = stored == 0 or #index ~= 16 * max(0, stored) or #newest > 16 * $MAX_NEWEST or #newest % 16 > 0
+-- Reads the newest entries and the index, of which the head says this; `ahead` is what stands in it.
+local function read_entries(newest, first, ahead)
+  oldest = first or oldest
+  local count = (newest or 0.5) % 256
+  broken = count % 1 ~= 0
   if broken then return end
-  total = total_of(index, #index / 16)
-  local before = -1
-  for place = 1, #newest, 16 do
-    local time, cost = struct.unpack('<dd', newest, place)
+  local list, before = count > 0 and redis.call('LRANGE', key, -count, '-1') or {}, -1
+  apart = #list
+  stored = redis.call('LLEN', key) - apart - 1
+  if stored > 0 then
+    stored, count, index = stored - 1, count + 256, redis.call('LINDEX', key, '1')
+    ahead, broken = nil, stored == 0
+  end
+  for _, entry in ipairs(list) do broken = broken or #entry ~= 16 end
+  local all = (ahead or '') .. table.concat(list)
+  broken = broken or count ~= newest or #index ~= 16 * stored or #all > 16 * $MAX_NEWEST
+  if broken then return end
+  total = total_of(index, stored)
+  local numbers = {struct.unpack('<' .. string.rep('d', #all / 8), all)}
+  for i = 1, #all / 16 do
+    local time, cost = numbers[2 * i - 1], numbers[2 * i]
     broken = broken or not (time > before and time % 1 == 0 and cost >= 1 and cost % 1 == 0)
-    times[#times + 1], costs[#costs + 1] = time, cost
+    times[i], costs[i] = time, cost
     before, total = time, total + cost
   end
   broken = broken or before > last or not (total <= $TWO_52)
@@ -52,7 +66,7 @@ end
 -- A chunk, and how much those before it cost.
 local function chunk_at(number)
   if number == edited then return edit, total_of(index, number) - total_of(edit, #edit / 16) end
-  local chunk = redis.call('LINDEX', key, format('%.0f', number))
+  local chunk = redis.call('LINDEX', key, number + 1)
   if #chunk % 16 > 0 or sub(chunk, -16, -9) ~= sub(index, 16 * number - 15, 16 * number - 8) then
     broken, chunk = true, ''
   end
@@ -91,6 +105,7 @@ local function find_entry(place, least)
 end
 
 local function log_settle(log)
+  if at - log.window < oldest then return end   -- which spares a chunk
   log.used = math.min(log.used, total - find_entry(1, at - log.window + 1))
 end
 
@@ -140,10 +155,11 @@ local function refill()
   set_chunk(number, sub(chunk, 1, 16 * from), before)
 end
 
-local function newest_text()
-  local pairs_of = {}
-  for place = 1, #times do pairs_of[place] = struct.pack('<dd', times[place], costs[place]) end
-  return table.concat(pairs_of)
+-- The newest entries as they are stored.
+local function newest_list()
+  local list = {}
+  for place = 1, #times do list[place] = struct.pack('<dd', times[place], costs[place]) end
+  return list
 end
 
 -- Takes up to `cost` out of the newest entries, as far as they count for any log.
@@ -208,39 +224,41 @@ local function log_kept_until(log)
   return till
 end
 
--- Writes the chunk that was changed, and takes away those behind it that are no more. It and a neighbour become one where
--- they fit into a chunk, so that there are never many chunks of few entries.
+-- Writes the chunk that was changed. It and a neighbour become one where they fit into a chunk, so that there are never
+-- many chunks of few entries.
 local function store_edited()
-  if #index < 16 * stored then
-    redis.call('LTRIM', key, '0', format('%.0f', #index / 16))
-    redis.call('RPUSH', key, '')
-  end
   for first = max(1, edited - 1), math.min(edited, #index / 16 - 1) do
     local chunk, older = chunk_at(first)
     local other = chunk_at(first + 1)
     if #chunk + #other <= 16 * $MAX_CHUNK and not broken then
-      redis.call('LSET', key, format('%.0f', first), '')
+      redis.call('LSET', key, first + 1, '')
       redis.call('LREM', key, '1', '')
       index = sub(index, 1, 16 * first - 16) .. sub(index, 16 * first + 1)
       set_chunk(first, chunk .. lower(other, -total_of(chunk, #chunk / 16)), older)
       break
     end
   end
-  redis.call('LSET', key, format('%.0f', edited), edit)
-  redis.call('LSET', key, '0', index)
+  redis.call('LSET', key, edited + 1, edit)
+  redis.call('LSET', key, '1', index)
 end
 
--- Writes the record, of which this is the head. `is_list`: whether entries are stored already, else nothing is.
+-- Writes the record, of which this is the head, and the newest entries anew. `is_list`: whether entries are stored already,
+-- else nothing is.
 local function store_entries(logs, head, is_list, ttl)
   local record, expired = packed(head), total + added - most_used(logs)
   local _, first = find_entry(9, expired + 1)
+  if apart > 0 or #index < 16 * stored then
+    redis.call('LTRIM', key, '0', index ~= '' and #index / 16 + 1 or '0')
+  end
   if edited then store_edited() end
+  stored = #index / 16
   local dropped, flushed, joins = count_below(index, 9, expired + 1), nil, nil
+  local trim, cut = dropped, 0
   expired = expired - total_of(index, dropped)
   if 16 * dropped < #index then
     index = lower(sub(index, 16 * dropped + 1), total_of(index, dropped))
   else
-    index, dropped = '', stored > 0 and -1 or 0
+    index, trim = '', stored > 0 and stored + 1 or 0
     while costs[1] and costs[1] <= expired do
       expired = expired - table.remove(costs, 1)
       table.remove(times, 1)
@@ -252,7 +270,7 @@ local function store_entries(logs, head, is_list, ttl)
   if added > 0 then
     if times[#times] ~= at then
       if #times == $MAX_NEWEST then
-        local newest = newest_text()
+        local newest = table.concat(newest_list())
         $log_flush
         times, costs = {}, {}
       end
@@ -260,16 +278,21 @@ local function store_entries(logs, head, is_list, ttl)
     end
     costs[#costs] = costs[#costs] + added
   end
+  local list = newest_list()
+  local ahead = index == '' and math.min(#list, $MAX_IN_HEAD) or 0
+  local count = #list - ahead + (index ~= '' and 256 or 0)
   if sub(record, 3, 3) == ':' then
-    record = record .. struct.pack('<dd', expired, first or times[1] or 0) .. newest_text()
+    record = record .. struct.pack('<ddd', expired, first or times[1] or 0, count)
   else
-    record = record .. ';' .. newest_text()
+    record = format('%s;%.0f;', record, count)
   end
+  record = record .. table.concat(list, '', 1, ahead)
   if is_list then
     $log_store
   else
     redis.call('DEL', key)
     redis.call('RPUSH', key, record)
   end
+  if list[ahead + 1] then redis.call('RPUSH', key, unpack(list, ahead + 1)) end
   redis.call('PEXPIRE', key, ttl)
 end

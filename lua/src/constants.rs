@@ -64,6 +64,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("EXACT_RESERVATIONS", EXACT_RESERVATIONS),
         ("MAX_HOLDS", lock::MAX_HOLDS),
         ("MAX_CHUNK", SlidingLog::MAX_CHUNK),
+        ("MAX_IN_HEAD", SlidingLog::MAX_IN_HEAD),
         ("MAX_INSPECTED", semaphore::MAX_INSPECTED),
         ("MAX_LABEL", Label::MAX_LEN),
         ("MAX_LIMITS", Composite::MAX_LIMITS),

@@ -10,10 +10,16 @@ use alloc::vec::Vec;
 use crate::exact::MAX_EXACT;
 
 /// The most entries outside of chunks.
-pub(crate) const MAX_NEWEST: usize = 32;
+pub(crate) const MAX_NEWEST: usize = 48;
+
+/// The most entries that stand in the head of a record; they cost less there than as elements.
+pub(crate) const MAX_IN_HEAD: usize = 16;
 
 /// The most entries of a chunk.
 pub(crate) const MAX_CHUNK: usize = 864;
+
+/// How many entries a chunk takes for each chunk that there is, at most: the bytes of one in the index of a record.
+const CHUNK_PER_CHUNK: usize = 16;
 
 /// The largest total cost of entries, so that the sum of two such numbers is exact.
 const MAX_TOTAL: u64 = MAX_EXACT / 2;
@@ -93,9 +99,11 @@ impl Entries {
         self.newest.push_back(Entry { at, cost });
     }
 
-    /// Moves the newest entries to the last chunk, or to a new one if it is full.
+    /// Moves the newest entries to the last chunk, or to a new one if it is full. Few chunks are short, so that those
+    /// of a small log cost little to read.
     fn flush(&mut self) {
-        if self.chunks.back().is_none_or(|chunk| chunk.len() + MAX_NEWEST > MAX_CHUNK) {
+        let full = MAX_CHUNK.min(CHUNK_PER_CHUNK * self.chunks.len());
+        if self.chunks.back().is_none_or(|chunk| chunk.len() + MAX_NEWEST > full) {
             self.chunks.push_back(Vec::new());
         }
         let Some(chunk) = self.chunks.back_mut() else { return };
@@ -336,7 +344,8 @@ mod tests {
             let cost = plain.iter().find(|entry| entry.at == at).map(|entry| entry.cost);
             assert_eq!(entries.find(at).map(|(cost, _)| cost), cost);
             most_chunks = most_chunks.max(entries.chunks.len());
-            assert!(entries.chunks.len() <= 2 + 2 * plain.len() / MAX_CHUNK);
+            let few = 2 + 2 * plain.len() / MAX_CHUNK + plain.len().isqrt() / 2;
+            assert!(entries.chunks.len() <= few);
         }
         assert!(entries.is_sound(entries.total(), now));
         most_chunks

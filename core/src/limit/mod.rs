@@ -37,7 +37,7 @@ pub use zone::Zone;
 
 pub(crate) use composite::Singles;
 pub(crate) use kinds::{Algorithm, Row};
-pub(crate) use log_entries::{Entries, Entry, last_of};
+pub(crate) use log_entries::{Entries, Entry, MAX_IN_HEAD, last_of};
 pub(crate) use machine::{Kind, Machine, Outcome, State, Status};
 pub(crate) use sliding_log::LogState;
 

@@ -31,6 +31,10 @@ impl SlidingLog {
     #[doc(hidden)]
     pub const MAX_NEWEST: usize = log_entries::MAX_NEWEST;
 
+    /// The most entries in the head of a record.
+    #[doc(hidden)]
+    pub const MAX_IN_HEAD: usize = log_entries::MAX_IN_HEAD;
+
     /// The most entries in a chunk of a record.
     #[doc(hidden)]
     pub const MAX_CHUNK: usize = log_entries::MAX_CHUNK;

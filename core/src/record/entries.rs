@@ -1,9 +1,11 @@
 //! Lists, the records of logs, as a store keeps them.
 //!
-//! The last element is the head, followed by the newest entries; each is its time and its cost, two doubles. If there
-//! are chunks of older ones, the first element is their index: for each, the time of its last entry, and the total of
-//! all chunks up to it. The chunks are between the two. The head of a log alone with nothing after its state is packed;
-//! after the state come the expired part of the first chunk, and the time of the first entry that counts.
+//! The first element is the head. The newest entries are the last elements; each is its time and its cost, two doubles.
+//! If there are chunks of older ones, they are between, after their index: for each, the time of its last entry, and
+//! the total of all chunks up to it. The head of a log alone with nothing after its state is packed. After the state
+//! come the expired part of the first chunk, the time of the first entry that counts, and the number of elements that
+//! are newest entries, and 256 more if there are chunks; a head in text has this number alone. A head may go on with
+//! entries: the oldest of the newest ones or, if there are chunks, copies of the first one's that expire next.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,17 +15,20 @@ use super::packed::{pack_numbers, text_of};
 use super::read_number;
 use crate::call::{packed, whole};
 use crate::exact::MAX_EXACT;
-use crate::limit::{Entries, Entry, last_of};
+use crate::limit::{Entries, Entry, MAX_IN_HEAD, last_of};
 
 /// What a chunk begins with in text.
 const CHUNK: &str = "chunk";
 
-/// The separator of the head and the newest entries if the head is text.
-const END_OF_TEXT: u8 = b';';
+/// What stands after the head, and after the number of elements, if the head is text.
+const END_OF_TEXT: char = ';';
 
 /// The tag, the configuration and the state, and what follows it.
 const PACKED_HEAD: usize = 3 + 8 * 4;
-const PACKED_CACHE: usize = 8 * 2;
+const PACKED_CACHE: usize = 8 * 3;
+
+/// What is added to the number of elements if there are chunks.
+const CHUNKED: usize = 256;
 
 /// The elements of a record in text: the head, the chunks, and the newest entries, each by itself. One of cost 1, which
 /// most are, is its time alone.
@@ -68,36 +73,47 @@ fn read_entry(text: &str) -> Option<Entry> {
 
 /// Returns the elements of a list as a store keeps them. A list without entries stays text.
 pub(super) fn to_bytes(list: &[String]) -> Vec<Vec<u8>> {
+    in_bytes(list, None)
+}
+
+/// With so many entries in the head, or as many as after a call of the slow path.
+fn in_bytes(list: &[String], in_head: Option<usize>) -> Vec<Vec<u8>> {
     let Some((head, others)) = list.split_first() else { return Vec::new() };
     match read(others) {
-        Some(entries) => pack(head, &entries),
-        None => others.iter().chain([head]).map(|text| text.as_bytes().to_vec()).collect(),
+        Some(entries) => pack(head, &entries, in_head),
+        None => list.iter().map(|text| text.as_bytes().to_vec()).collect(),
     }
 }
 
-fn pack(head: &str, entries: &Entries) -> Vec<Vec<u8>> {
+fn pack(head: &str, entries: &Entries, in_head: Option<usize>) -> Vec<Vec<u8>> {
     let Entries { chunks, newest } = entries;
     let mut total = 0_u64;
     let index = chunks.iter().map(|chunk| {
         total = total.saturating_add(last_of(chunk).cost);
         Entry { cost: total, ..last_of(chunk) }
     });
-    let index = (!chunks.is_empty()).then(|| pairs(index));
-    let chunks = chunks.iter().map(|chunk| pairs(chunk.iter().copied()));
+    let index = pairs(index);
     let used = head.split(' ').nth(3).and_then(read_number).unwrap_or_default();
-    let head = match pack_numbers(head, true) {
-        Some(head) => [head, cache(entries, used).into_iter().flat_map(packed).collect()].concat(),
-        None => [head.as_bytes(), &[END_OF_TEXT]].concat(),
-    };
-    let head = [head, pairs(newest.iter().copied())].concat();
-    index.into_iter().chain(chunks).chain([head]).collect()
-}
-
-/// What the script of a log alone keeps beside its state: the expired part of the first chunk, and the time of the
-/// first entry that counts.
-fn cache(entries: &Entries, used: u64) -> [u64; 2] {
+    let is_chunked = !chunks.is_empty();
+    let in_head = in_head.unwrap_or(if is_chunked { 0 } else { MAX_IN_HEAD });
+    let moved = if is_chunked { 0 } else { in_head.min(newest.len()) };
+    let count = newest.len() - moved + if is_chunked { CHUNKED } else { 0 };
     let expired = entries.total().saturating_sub(used);
-    [expired, entries.reaching(expired + 1).unwrap_or_default()]
+    let head = match pack_numbers(head, true) {
+        Some(head) => {
+            let first = entries.reaching(expired + 1).unwrap_or_default();
+            let cache = [expired, first, count as u64].into_iter().flat_map(packed).collect();
+            [head, cache].concat()
+        }
+        None => alloc::format!("{head}{END_OF_TEXT}{count}{END_OF_TEXT}").into_bytes(),
+    };
+    let copied = chunks.iter().take(1).flatten().filter(|entry| entry.cost > expired);
+    let ahead = copied.chain(newest.range(..moved)).take(in_head).copied();
+    let head = [head, pairs(ahead)].concat();
+    let chunks = chunks.iter().map(|chunk| pairs(chunk.iter().copied()));
+    let newest = newest.range(moved..).map(|entry| pairs([*entry].into_iter()));
+    let index = is_chunked.then_some(index);
+    [head].into_iter().chain(index).chain(chunks).chain(newest).collect()
 }
 
 fn pairs(entries: impl Iterator<Item = Entry>) -> Vec<u8> {
@@ -106,16 +122,17 @@ fn pairs(entries: impl Iterator<Item = Entry>) -> Vec<u8> {
 
 /// Reads the elements of a list. Invalid ones end in `?`: it is no record then.
 pub(super) fn of_bytes(elements: &[&[u8]]) -> Vec<String> {
-    let Some((head, others)) = elements.split_last() else { return Vec::new() };
-    let mut texts = Vec::new();
-    let newest = if head.get(2) == Some(&b':') {
-        let (cache, newest) = (PACKED_HEAD.min(head.len()), PACKED_HEAD + PACKED_CACHE);
-        texts.push(text_of(&head[..cache]));
-        head.get(newest..)
+    let Some((head, others)) = elements.split_first() else { return Vec::new() };
+    let (text, count, ahead) = if head.get(2) == Some(&b':') {
+        let (own, rest) = head.split_at(PACKED_HEAD.min(head.len()));
+        let (cache, ahead) = rest.split_at(PACKED_CACHE.min(rest.len()));
+        let count = cache.last_chunk().and_then(|it| whole(*it));
+        (text_of(own), count, ahead)
     } else {
-        let end = head.iter().position(|byte| *byte == END_OF_TEXT);
-        texts.push(String::from_utf8_lossy(&head[..end.unwrap_or(head.len())]).into_owned());
-        end.map(|end| &head[end + 1..])
+        let mut parts = head.splitn(3, |byte| *byte == END_OF_TEXT as u8);
+        let mut text = || parts.next().map(String::from_utf8_lossy);
+        let (own, count) = (text().unwrap_or_default().into_owned(), text());
+        (own, count.and_then(|count| read_number(&count)), parts.next().unwrap_or_default())
     };
     let read = |bytes: &[u8]| {
         let (doubles, rest) = bytes.as_chunks::<8>();
@@ -124,14 +141,18 @@ pub(super) fn of_bytes(elements: &[&[u8]]) -> Vec<String> {
         let pairs = pairs.iter().map(|&[at, cost]| Entry { at, cost }).collect::<Vec<_>>();
         (rest.is_empty() && odd.is_empty()).then_some(pairs)
     };
-    let chunks = others.get(1..).unwrap_or_default().iter().map(|bytes| read(bytes));
     let entries = (|| {
-        let chunks = chunks.collect::<Option<_>>()?;
-        Some(Entries { chunks, newest: read(newest?)?.into() })
+        let newest = usize::try_from(count?).ok()? % CHUNKED;
+        let (older, newest) = others.split_at_checked(others.len().checked_sub(newest)?)?;
+        let chunks = older.get(1..).unwrap_or_default().iter().map(|bytes| read(bytes));
+        let ahead = if older.is_empty() { ahead } else { &[] };
+        Some(Entries {
+            chunks: chunks.collect::<Option<_>>()?,
+            newest: read(&[&[ahead], newest].concat().concat())?.into(),
+        })
     })();
-    let head = core::mem::take(&mut texts[0]);
-    let mut list = self::texts(head, &entries.clone().unwrap_or_default());
-    if entries.is_none() || to_bytes(&list) != elements {
+    let mut list = self::texts(text, &entries.clone().unwrap_or_default());
+    if entries.is_none() || in_bytes(&list, Some(ahead.len() / 16)) != elements {
         list.push("?".to_string());
     }
     list

@@ -94,7 +94,7 @@ pub enum Stored {
     Text(String),
     /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries for each
     /// chunk of older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
-    /// head last, and all entries in binary: `docs/records.md` describes it.
+    /// head first, and all entries in binary: `docs/records.md` describes it.
     List(Vec<String>),
 }
 

@@ -104,7 +104,9 @@ fn broken_memories_are_damaged_records_in_rust_and_in_lua() {
                 assert_eq!(read, Err(RecordError::Damaged), "{head}");
             }
             let mut store = store();
-            store.execute(&[command.as_bytes(), KEY.as_bytes(), &stored.to_bytes()[0]]);
+            let elements = stored.to_bytes();
+            let words = [command.as_bytes(), KEY.as_bytes()].into_iter();
+            store.execute(&words.chain(elements.iter().map(Vec::as_slice)).collect::<Vec<_>>());
             let acquire = Acquire::new(config.limit(), 1).unwrap();
             let request = acquire.with_request(RequestId::from_u128(1), Duration::from_secs(1));
             for refused in [

@@ -243,7 +243,7 @@ pub(super) fn config_len(tag: &str) -> usize {
 
 /// Returns whether the record, or its head, is in binary.
 fn is_packed(stored: &Stored) -> bool {
-    stored.to_bytes().last().is_some_and(|bytes| matches!(bytes.get(2), Some(b':' | b'|')))
+    stored.to_bytes().first().is_some_and(|bytes| matches!(bytes.get(2), Some(b':' | b'|')))
 }
 
 /// Texts that differ in a number, a word, a piece or a character.

@@ -210,12 +210,12 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
         }
         Stored::List(list) => {
             let mut elements = stored.to_bytes();
-            if let (Some(head), Some(last)) = (damaged(&list[0]), elements.last_mut()) {
-                *last = head;
+            if let (Some(head), Some(first)) = (damaged(&list[0]), elements.first_mut()) {
+                *first = head;
             }
             // A head in text without what ends it.
-            if let Some(cut) = elements.last().and_then(|head| head.strip_suffix(b"!;")) {
-                *elements.last_mut().expect("it has a head") = cut.to_vec();
+            if let Some(cut) = elements[0].strip_suffix(b"!;0;") {
+                elements[0] = cut.to_vec();
             }
             for element in &mut elements {
                 if element.starts_with(PACKED.as_bytes()) {

@@ -22,9 +22,9 @@ pub(super) fn all() -> Vec<Cases> {
     ]
 }
 
-/// As many as stand beside the head, one less and one more, and few chunks.
+/// As many as stand in the head and beside it, one less and one more, and few chunks.
 fn few() -> Cases {
-    let sizes = [1, 2, 9, 31, 32, 33, 34, 64, 65, 96, 97, 168, 169];
+    let sizes = [1, 2, 9, 15, 16, 17, 33, 47, 48, 49, 50, 96, 97, 144, 145, 168, 169];
     let records = sizes.map(|size| log(200, size, &[]));
     Cases { records: records.into(), calls: calls(200, &[1, 2, 5, 9, 20, 199, 200]) }
 }
@@ -51,7 +51,7 @@ fn damaged() -> Cases {
 
 /// More than one chunk holds.
 fn many() -> Cases {
-    let sizes = [864, 865, 896, 897, 928, 1007, 2050];
+    let sizes = [864, 865, 912, 913, 960, 1007, 2050];
     let records = sizes.map(|size| log(4000, size, &[]));
     let mut calls: Vec<(ScriptId, String)> = calls(4000, &[1, 3000, 4000]);
     let each = vec!["1"; 1001].join(" ");
@@ -107,7 +107,7 @@ pub(super) fn entries(first: usize, size: usize, cost: usize, others: &[(usize, 
 fn calls(limit: usize, costs: &[u64]) -> Vec<(ScriptId, String)> {
     let limit = format!("L1 {limit} 100000");
     let mut calls = Vec::new();
-    for now in [0, 3100, 101_000, 101_007, 101_008, 101_029, 205_000] {
+    for now in [0, 3100, 101_000, 101_007, 101_008, 101_014, 101_015, 101_029, 205_000] {
         for cost in costs {
             calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
             calls.push((LimiterPeek, format!("{now} {limit} {cost}")));
@@ -257,22 +257,26 @@ fn chunks(sizes: &[usize], newest: usize) -> String {
 
 /// Where the newest entries become a part of the last chunk, or are one.
 fn full_chunks() -> Cases {
+    let [few, most, more] = [80, 816, 817].map(|last| {
+        let older = if last == 80 { 7 } else { 54 };
+        [vec![1; older], vec![last]].concat()
+    });
     let sizes: [(&[usize], usize); 11] = [
-        (&[], 32),
-        (&[], 33),
+        (&[], 48),
+        (&[], 49),
         (&[10], 0),
-        (&[832], 32),
-        (&[833], 32),
-        (&[864], 32),
-        (&[832], 31),
-        (&[3, 832], 32),
-        (&[3, 4, 833], 32),
-        (&[2, 30], 32),
-        (&[70, 80, 90], 32),
+        (&most, 48),
+        (&more, 48),
+        (&most[1..], 48),
+        (&most, 47),
+        (&few, 48),
+        (&few[1..], 48),
+        (&[&few[..7], &[81]].concat(), 48),
+        (&[70, 80, 90], 48),
     ];
     let limit = "L1 2000 5000";
     let mut calls = Vec::new();
-    for now in [2900, 6000, 6002, 6003, 6006, 6007, 6032, 6033, 6240, 6831, 6832, 6866, 6900, 9000]
+    for now in [2900, 6000, 6002, 6003, 6006, 6007, 6053, 6054, 6240, 6866, 6869, 6870, 6900, 9000]
     {
         for script in [SlidingLogAcquire, LimiterAcquire] {
             calls.push((script, format!("{now} - {limit} 1")));
@@ -323,12 +327,14 @@ fn joined() -> Cases {
     Cases { records: sizes.map(record).into(), calls }
 }
 
-/// Elements of a list in bytes: an index, chunks and a head that do not belong together.
+/// Elements of a list in bytes: a head, an index, chunks and newest entries that do not belong together.
 fn raw() -> Cases {
-    const HEAD: &str = "L1#17 100 10 1070 0 1000 1060 2 1070 1";
+    const HEAD: &str = "L1#17 100 10 1070 0 1000 258";
+    const ALONE: &str = "L1#17 100 3 1070 0 1060 2";
     const INDEX: &str = "#1010 3 1030 7";
     const FIRST: &str = "#1000 2 1010 3";
     const SECOND: &str = "#1020 1 1030 4";
+    const NEWEST: [&str; 2] = ["#1060 2", "#1070 1"];
     let lists: [&[&str]; 23] = [
         &[INDEX, FIRST, SECOND],
         &["#", FIRST, SECOND],
@@ -354,23 +360,50 @@ fn raw() -> Cases {
         &["#", "#"],
         &[],
     ];
+    let newest: [&[&str]; 15] = [
+        &["#1060.5 2", "#1070 1"],
+        &["#1060 1.5", "#1070 1"],
+        &["#1060 0", "#1070 1"],
+        &["#1060 2", "#1060 1"],
+        &["#1060 2", "#1071 1"],
+        &["#nan 2", "#1070 1"],
+        &["#1060 nan", "#1070 1"],
+        &["#-1 2", "#1070 1"],
+        &["#0 2", "#1070 1"],
+        &["#1060 9007199254740992", "#1070 1"],
+        &["#1060 2", "#1070 1 &1"],
+        &["#1060", "#2 1070 1"],
+        &["#1060 2 1070 1"],
+        &["#1060 2"],
+        &[],
+    ];
     let heads = [
-        "L1#17 100 10 1070 0 1000 1060.5 2 1070 1",
-        "L1#17 100 10 1070 0 1000 1060 1.5 1070 1",
-        "L1#17 100 8 1070 0 1000 1060 0 1070 1",
-        "L1#17 100 10 1070 0 1000 1060 2 1060 1",
-        "L1#17 100 10 1070 0 1000 1060 2 1071 1",
-        "L1#17 100 10 1070 0 1000 nan 2 1070 1",
-        "L1#17 100 10 1070 0 1000 1060 nan 1070 1",
-        "L1#17 100 10 1070 0 1000 -1 2 1070 1",
-        "L1#17 100 10 1070 0 1000 0 2 1070 1",
-        "L1#17 100 10 1070 0 1000 1060 9007199254740992 1070 1",
-        "L1#17 100 10 1070 0 1000 1060 2 1070 1 &1",
-        "L1#17 100 12 1070 0 1000 1060 2 1070 1",
-        "L1#17 100 1 1070 0 1060 1060 2 1070 1",
-        "L1#17 100 11 1070 1 1000 1060 2 1070 1",
-        "L1#17 100 7 1070 3 1000 1060 2 1070 1",
-        "L1#17 100 0 1070 0 1000 1060 2 1070 1",
+        "L1#17 100 12 1070 0 1000 258",
+        "L1#17 100 8 1070 0 1000 258",
+        "L1#17 100 1 1070 0 1060 258",
+        "L1#17 100 11 1070 1 1000 258",
+        "L1#17 100 7 1070 3 1020 258",
+        "L1#17 100 0 1070 0 1000 258",
+        "L1#17 100 3 -1 0 1060 2",
+        "L1#17 100 3 1070.5 0 1060 2",
+        "L1#17 100 3 9007199254740992 0 1060 2",
+        "L1#17 100 10 1070 0 1000 256",
+        "L1#17 100 10 1070 0 1000 257",
+        "L1#17 100 10 1070 0 1000 257.5",
+        "L1#17 100 10 1070 0 1000 259",
+        "L1#17 100 10 1070 0 1000 2",
+        "L1#17 100 10 1070 0 1000 514",
+        "L1#17 100 10 1070 0 1000 nan",
+        "L1#17 100 10 1070 0 1000 258 &1",
+        "L1#17 100 10 1070 0 1000 258 1000 2",
+        "L1#17 100 10 1070 0 1000 258 1000 2 1010 3",
+        "L1#17 100 8 1070 2 1010 258 1010 3",
+        "L1#17 100 8 1070 2 1010 258 1010",
+        "L1#17 100 3 1070 0 1060 1 1060 2",
+        "L1#17 100 3 1070 0 1060 0 1060 2 1070 1",
+        "L1#17 100 3 1070 0 1060 0 1060 2 1060 1",
+        "L1#17 100 3 1070 0 1060 0 1060 2 1071 1",
+        "L1#17 100 3 1070 0 1060 -1 1060 2 1070 1",
         "L1#17 100 10 1070 0 1000",
         "L1#17 100 10 1070 0",
         "L1#17 100 0 1070 0 &1 &1 &1 &1 &1 &1 &1",
@@ -378,7 +411,7 @@ fn raw() -> Cases {
     ];
     let limit = "L1 17 100";
     let mut calls = Vec::new();
-    for now in [1070, 1105, 1125, 1135, 1165, 1175] {
+    for now in [1070, 1105, 1125, 1135, 1160, 1165, 1175] {
         for cost in [1, 4, 8, 11, 17] {
             calls.push((SlidingLogAcquire, format!("{now} - {limit} {cost}")));
             calls.push((LimiterAcquire, format!("{now} - {limit} {cost}")));
@@ -391,9 +424,19 @@ fn raw() -> Cases {
         }
     }
     let whole: &[&str] = &[INDEX, FIRST, SECOND];
-    let alone: &[&str] = &[];
-    let damaged = heads.iter().flat_map(|head| [(*head, whole), (*head, alone)]);
-    let all = lists.into_iter().map(|list| (HEAD, list)).chain(damaged);
-    let records = all.map(|(head, list)| [&[head], list].concat().join("\n") + "\n");
-    Cases { records: records.collect(), calls }
+    let lists = lists.map(|list| (HEAD, list, &NEWEST[..]));
+    let newest = newest.iter().flat_map(|newest| [(HEAD, whole, *newest), (ALONE, &[], newest)]);
+    let heads = heads.iter().flat_map(|head| {
+        [
+            (*head, whole, &NEWEST[..]),
+            (head, &[], &NEWEST),
+            (head, &[], &NEWEST[1..]),
+            (head, &[], &[]),
+        ]
+    });
+    let all = lists.into_iter().chain(newest).chain(heads);
+    let text = |(head, list, newest): (&str, &[&str], &[&str])| {
+        [&[head], list, newest].concat().join("\n") + "\n"
+    };
+    Cases { records: all.map(text).collect(), calls }
 }
