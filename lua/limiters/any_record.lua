@@ -25,7 +25,7 @@ local function read_any()
     else
       local from
       record, newest, from = match(stored, '^([^;]*);(%d+);()')
-      record, newest, ahead = record or stored, tonumber(newest), sub(stored, from or 1)
+      record, newest, ahead = record or stored, tonumber(newest), from and sub(stored, from)
     end
   end
   local scope, keep, till, from = match(record or '', '^P1 ([oc]) (%d+) (%d+) ()')
