@@ -26,15 +26,15 @@ pub(super) struct LimitSource {
 
 #[derive(Clone)]
 enum Origin {
-    /// The limiter, or the call.
-    Given(Limit),
+    /// The limiter, or the call. Requests that coalesce keep a reference each.
+    Given(Arc<Limit>),
     /// The store.
     Stored(Arc<Followed>),
 }
 
 impl LimitSource {
     pub(super) fn given(limit: Limit) -> Self {
-        LimitSource { origin: Origin::Given(limit), clock: system_clock() }
+        LimitSource { origin: Origin::Given(Arc::new(limit)), clock: system_clock() }
     }
 
     pub(super) fn stored(limits: StoredLimits) -> Self {
@@ -51,7 +51,7 @@ impl LimitSource {
 
     /// Returns the same clock with this limit.
     pub(super) fn under(&self, limit: Limit) -> Self {
-        LimitSource { origin: Origin::Given(limit), clock: self.clock.clone() }
+        LimitSource { origin: Origin::Given(Arc::new(limit)), clock: self.clock.clone() }
     }
 
     /// Returns the time by the limiter's clock; the epoch where it has none, and needs none.
@@ -89,7 +89,7 @@ impl LimitSource {
     /// Returns the limit that was given.
     pub(super) fn limit(&self) -> Option<Limit> {
         match &self.origin {
-            Origin::Given(limit) => Some(*limit),
+            Origin::Given(limit) => Some(**limit),
             Origin::Stored(_) => None,
         }
     }
@@ -97,7 +97,7 @@ impl LimitSource {
     /// Returns the limit to build a command with. The stored one takes its place.
     pub(super) fn nominal(&self) -> Limit {
         match &self.origin {
-            Origin::Given(limit) => *limit,
+            Origin::Given(limit) => **limit,
             // Invariant: one in a second is accepted.
             Origin::Stored(_) => {
                 FixedWindow::new(1, Duration::from_secs(1)).expect("one in a second").into()
@@ -122,7 +122,7 @@ impl LimitSource {
     /// Returns the limit of `key`: of stored ones only the last that was read.
     pub(super) fn read_before(&self, key: &Key) -> Option<Known> {
         match &self.origin {
-            Origin::Given(limit) => Some(Known { limit: *limit, own_key: None }),
+            Origin::Given(limit) => Some(Known { limit: **limit, own_key: None }),
             Origin::Stored(followed) => Some(followed.known_as(key, followed.seen(key)?)),
         }
     }

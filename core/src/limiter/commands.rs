@@ -12,7 +12,7 @@ use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
-use crate::call::{PackedCall, TextCall, packed};
+use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, Cut, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
@@ -341,7 +341,7 @@ fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let max_wait = has_turns.then_some(costs.max_wait.as_micros());
     let costs = costs.each.iter().copied();
     let numbers = letters.into_iter().chain(configs).chain(max_wait).chain(costs);
-    Some(PackedCall::new(script, numbers.flat_map(packed)))
+    Some(PackedCall::of(script, numbers))
 }
 
 /// Adds the limit, the longest wait if it has turns, and the costs, which follow the request.

@@ -11,7 +11,7 @@ use super::transaction::Transaction;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
-use crate::call::{PackedCall, TextCall, packed};
+use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
@@ -223,7 +223,7 @@ impl Run for Reserve {
 fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> {
     let config = limit.single()?.config();
     let numbers = config.iter().chain(numbers).copied();
-    Some(PackedCall::new(script, numbers.flat_map(packed)))
+    Some(PackedCall::of(script, numbers))
 }
 
 /// Settles a [`Reservation`]: charges its true cost instead of the estimate.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::max_wait::MaxWait;
 use super::stored::{StoredLimit, on_empty, under_terms};
 use super::{RequestId, SetLimit};
-use crate::call::{PackedCall, TextCall, packed};
+use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, ScriptId, read_head};
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
@@ -160,7 +160,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         };
         let numbers = [self.command.max_wait().as_micros(), costs.len() as u64];
         let numbers = numbers.into_iter().chain(costs.iter().copied());
-        Some(PackedCall::new(ScriptId::StoredAcquire, numbers.flat_map(packed).chain(default)))
+        Some(PackedCall::of(ScriptId::StoredAcquire, numbers).with(default))
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError> {

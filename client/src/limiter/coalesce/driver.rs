@@ -38,6 +38,10 @@ pub(super) struct Room {
     pub(super) calls: usize,
 }
 
+/// So many keys fill a call before another one is made beside it: while a server decides one call, its client makes the
+/// other.
+const FEWEST_KEYS: usize = 8;
+
 /// A request that has no answer yet. If it is dropped without one, that is its answer.
 pub(super) struct Rider {
     cost: u64,
@@ -246,7 +250,9 @@ impl Driver {
         while self.seats.len() < self.room.calls && !self.ready.is_empty() {
             let (mut asked, mut seats, mut reports) = (Vec::new(), Vec::new(), Vec::new());
             let mut left = MAX_COSTS;
-            while seats.len() < self.room.keys && left > 0 {
+            let free = self.room.calls - self.seats.len();
+            let keys = self.ready.len().div_ceil(free).max(FEWEST_KEYS).min(self.room.keys);
+            while seats.len() < keys && left > 0 {
                 let Some(subject) = self.ready.pop_front() else { break };
                 let riders = self.board(&subject, left, &mut reports);
                 if riders.is_empty() {

@@ -37,7 +37,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     ///
     /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server, through both clients)
     /// gets the requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two
-    /// calls at a time. During two calls, a request for any id waits until one of them ends.
+    /// calls at a time, which share more than 8 ids that come together. During two calls, a request for any id waits
+    /// until one of them ends.
     ///
     /// Only [`Limiter::try_acquire`] and `acquire_within` are coalesced; all other verbs go alone and do not queue. So
     /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::limiter::LeakyBucket). At most

@@ -12,7 +12,7 @@ use lockage::{Error, Limit, Limiter, RetryStore, StoreError};
 use lockage_memory::MemoryStore;
 
 use super::gate::Step;
-use super::world::World;
+use super::world::{Act, World};
 
 fn limit() -> Limit {
     "fixed-window 5000/h".parse().unwrap()
@@ -53,6 +53,21 @@ fn a_call_is_for_a_thousand_at_most() {
         assert_eq!(world.told(caller).unwrap().remaining, 5000 - 1 - index as u64);
     }
     assert_eq!(world.limiter.coalescing().unwrap().largest_call, 1000);
+}
+
+/// Keys that come together are shared between two calls, so that a client makes one while a server decides the other;
+/// few go in one.
+#[test]
+fn keys_that_come_together_share_two_calls() {
+    for (keys, calls, largest_call) in [(8, 1, 8), (9, 2, 8), (41, 2, 21), (300, 2, 128)] {
+        let world = World::new(limit(), 1000, true);
+        (0..keys).for_each(|key| world.act(Act::Arrive(key, 1)));
+        world.drive();
+        let told = world.limiter.coalescing().unwrap();
+        assert_eq!((told.calls, told.largest_call), (calls, largest_call), "{keys} keys");
+        world.settle(|_| false);
+        assert!((0..keys as usize).all(|caller| world.told(caller).unwrap().is_allowed()));
+    }
 }
 
 /// Each caller of a call gets its error, of the same kind, in the same words, and its cause.
