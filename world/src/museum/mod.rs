@@ -24,11 +24,14 @@ mod judge_lock;
 mod stage;
 mod step;
 mod subject;
+mod trial;
 
 use std::fmt;
 
 pub use lockage_oracle::property::Property;
 pub use step::{Deed, Event, Hold, Seen, Step};
+pub use subject::{Ask, World};
+pub use trial::{Finding, Trial};
 
 use stage::{Alphabet, Judge, Search, Stage, Subject, search};
 use step::{Timed, timed};

@@ -122,7 +122,8 @@ impl Event {
         }
     }
 
-    pub(super) fn is_wait(&self) -> bool {
+    /// Returns whether time passed, and nothing else.
+    pub fn is_wait(&self) -> bool {
         matches!(self.step, Step::Wait(_))
     }
 

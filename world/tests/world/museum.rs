@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
+use lockage_sim::store::RespValue;
 use lockage_world::museum::Property::*;
 use lockage_world::museum::{
-    Deed, Entry, Found, PROPERTIES, Played, Property, Seen, Step, entries,
+    Ask, Deed, Entry, Found, PROPERTIES, Played, Property, Seen, Step, Trial, World, entries,
 };
 
 /// The bugs by their numbers, what kills each of them, and in how many steps.
@@ -166,6 +167,53 @@ fn bug_9_tells_one_less_than_there_is() {
     let played = find("remaining-one-too-low").play();
     assert_eq!(seen(&played), [Seen::Admitted { remaining: Some(8) }]);
     assert_eq!(played.shipped, [Seen::Admitted { remaining: Some(9) }]);
+}
+
+/// What a limit of 3 in 2 s is tried for.
+fn trial(limit: &'static str) -> Trial {
+    let (capacity, period_us, wait_us) = (3, 2_000_000, 1_000_000);
+    // The reference knows no estimates.
+    let (is_exact, is_told_the_time) = (!limit.starts_with("sliding-window"), true);
+    Trial { limit, capacity, period_us, wait_us, is_exact, is_told_the_time }
+}
+
+#[test]
+fn what_is_shipped_passes_each_trial() {
+    let buckets = ["token-bucket 3/2s", "token-bucket 3 every 2s"];
+    for limit in
+        buckets.into_iter().chain(["fixed-window 3/2s", "sliding-window 3/2s", "sliding-log 3/2s"])
+    {
+        let found = trial(limit).of_shipped();
+        assert!(found.is_empty(), "{limit}: {found:?}");
+    }
+}
+
+/// D5, and what follows from it: a counter that also counts what it denies.
+#[test]
+fn a_trial_finds_what_a_script_breaks_by_its_shortest_trace() {
+    let client = |world: &mut World, ask: &Ask| {
+        let Deed::Acquire(cost) = ask.deed else { return None };
+        let script = "local used = redis.call('INCRBY', KEYS[1], ARGV[1]) \
+            if used == tonumber(ARGV[1]) then redis.call('PEXPIRE', KEYS[1], 1999) end return used";
+        let used = world.call(script, &["hits".to_owned()], &[cost.to_string()]);
+        let RespValue::Integer(used) = used else { return None };
+        let left = u64::try_from(3 - used);
+        let denied = Seen::Denied { retry_after_us: None };
+        Some(left.map_or(denied, |left| Seen::Admitted { remaining: Some(left) }))
+    };
+    let found = trial("fixed-window 3/2s").of(client).expect("the simulated store runs it");
+    assert_eq!(found.iter().map(|found| found.property).collect::<Vec<_>>(), [D1, D5]);
+    assert_eq!(found[1].trace.len(), 3);
+}
+
+#[test]
+fn a_script_that_the_simulated_store_cannot_run_is_not_judged() {
+    let client = |world: &mut World, _: &Ask| match world.command("SADD hits 1") {
+        RespValue::Error(error) => Some(Seen::Failed(error)),
+        _ => None,
+    };
+    let error = trial("fixed-window 3/2s").of(client).expect_err("there is no such command");
+    assert!(error.contains("unknown command"), "{error}");
 }
 
 /// All entries, played.

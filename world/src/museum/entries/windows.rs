@@ -109,7 +109,7 @@ pub(super) fn entries() -> Vec<Entry> {
         Entry {
             bug: Some(6),
             name: "cached-path-off-by-one",
-            seen_in: "upstash",
+            seen_in: "upstash cached fixed window",
             kind: Kind::Flow,
             property: Property::D1,
             about: "What is counted in the client's cache must be below the limit; what is \

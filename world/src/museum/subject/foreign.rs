@@ -9,40 +9,57 @@ use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Seen, Step, seconds};
 
 /// What a client does, and when.
-pub(in crate::museum) struct Ask {
-    /// Microseconds since 1970.
-    pub(in crate::museum) now_us: u64,
-    pub(in crate::museum) who: char,
-    pub(in crate::museum) deed: Deed,
+pub struct Ask {
+    /// Microseconds since 1970, by the client's clock.
+    pub now_us: u64,
+    /// The client.
+    pub who: char,
+    /// What it does.
+    pub deed: Deed,
 }
 
 /// The store, and what each client remembers.
-pub(in crate::museum) struct World {
+pub struct World {
     store: SimStore,
     keys: BTreeSet<String>,
     pub(in crate::museum) memory: BTreeMap<char, i64>,
 }
 
 /// How a client does a deed; nothing where it cannot.
-type Client = fn(&mut World, &Ask) -> Option<Seen>;
+type Client = Box<dyn Fn(&mut World, &Ask) -> Option<Seen>>;
 
 /// A store that another project's client uses.
 pub(in crate::museum) struct Foreign {
     world: World,
     client: Client,
+    /// By how many microseconds the clocks of these clients are ahead.
+    clocks: &'static [(char, i64)],
     /// What each has done last, to be sent again.
     latest: BTreeMap<char, Deed>,
 }
 
 impl Foreign {
-    pub(in crate::museum) fn by(client: Client) -> Box<dyn Subject> {
+    pub(in crate::museum) fn by(
+        client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
+    ) -> Box<dyn Subject> {
+        Foreign::by_clocks(&[], client)
+    }
+
+    /// The same, by the clients' own clocks, which are so many microseconds ahead.
+    pub(in crate::museum) fn by_clocks(
+        clocks: &'static [(char, i64)],
+        client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
+    ) -> Box<dyn Subject> {
         let store = SimStore::new().expect("Lua gets its memory");
         let world = World { store, keys: BTreeSet::new(), memory: BTreeMap::new() };
-        Box::new(Foreign { world, client, latest: BTreeMap::new() })
+        Box::new(Foreign { world, client: Box::new(client), clocks, latest: BTreeMap::new() })
     }
 
     fn run(&mut self, at_us: u64, who: char, deed: Deed) -> Option<Seen> {
-        (self.client)(&mut self.world, &Ask { now_us: since_epoch(at_us), who, deed })
+        let ahead = self.clocks.iter().find(|(client, _)| *client == who);
+        let ahead = ahead.map_or(0, |(_, ahead)| *ahead);
+        let now_us = since_epoch(at_us).saturating_add_signed(ahead);
+        (self.client)(&mut self.world, &Ask { now_us, who, deed })
     }
 }
 
@@ -87,25 +104,27 @@ impl Subject for Foreign {
 impl World {
     /// Runs a script; keys and arguments are words.
     pub(in crate::museum) fn eval(&mut self, source: &str, keys: &str, argv: &str) -> RespValue {
-        self.keys.extend(keys.split_whitespace().map(str::to_owned));
-        let words = |text: &str| -> Vec<Vec<u8>> {
-            text.split_whitespace().map(|word| word.as_bytes().to_vec()).collect()
-        };
-        let (keys, argv) = (words(keys), words(argv));
-        let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
-        let argv: Vec<&[u8]> = argv.iter().map(Vec::as_slice).collect();
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        self.call(source, &words(keys), &words(argv))
+    }
+
+    /// Runs a script on these keys with these arguments.
+    pub fn call(&mut self, source: &str, keys: &[String], argv: &[String]) -> RespValue {
+        self.keys.extend(keys.iter().cloned());
+        let keys: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        let argv: Vec<&[u8]> = argv.iter().map(String::as_bytes).collect();
         self.store.eval(source, &keys, &argv).expect("Lua gets its memory")
     }
 
     /// Runs one command, in words: its name, its key, and what else it takes.
-    pub(in crate::museum) fn command(&mut self, command: &str) -> RespValue {
+    pub fn command(&mut self, command: &str) -> RespValue {
         let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
         self.keys.extend(command.split_whitespace().nth(1).map(str::to_owned));
         self.store.execute(&words)
     }
 
-    /// The last instant of a key, from the beginning of the trace.
-    pub(in crate::museum) fn ends_at(&self, key: &str) -> Option<u64> {
+    /// The last instant of a key, in microseconds from the beginning of the trace.
+    pub fn ends_at(&self, key: &str) -> Option<u64> {
         let millis = u64::try_from(self.store.expires_at_ms(key)?).ok()?;
         (millis * 1000).checked_sub(since_epoch(0))
     }

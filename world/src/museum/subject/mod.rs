@@ -9,7 +9,8 @@ mod machine;
 use lockage_core::Timestamp;
 
 pub(super) use caller::{Caller, Checks};
-pub(super) use foreign::{Ask, Foreign, World};
+pub(super) use foreign::Foreign;
+pub use foreign::{Ask, World};
 pub(super) use limiter::Limiter;
 pub(super) use lock::ShippedLock;
 pub(super) use machine::Machine;

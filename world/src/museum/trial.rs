@@ -1,0 +1,125 @@
+//! What others publish today, put through short traces, and judged as the entries are.
+
+use serde::Deserialize;
+
+use super::Property;
+use super::judge;
+use super::stage::{Alphabet, Judge, Stage, search};
+use super::step::{Deed, Event, Seen, Step, timed};
+use super::subject::{Ask, Foreign, Limiter, World};
+
+const S: u64 = 1_000_000;
+
+/// By how many microseconds the clock of B is ahead.
+const CLOCKS: &[(char, i64)] = &[('B', 10 * S as i64)];
+
+/// What a limiter is tried for.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// Its limit, as it would be written here.
+    pub limit: &'static str,
+    /// What it admits at once: asked for are 1, one less than this, and one more.
+    pub capacity: u64,
+    /// How long its window is, or its bucket takes to be full again, in microseconds.
+    pub period_us: u64,
+    /// How long waits are, in microseconds.
+    pub wait_us: u64,
+    /// Whether it means by the limit what the reference means, as calendar windows and estimates do not: only then is
+    /// it tried for D1.
+    pub is_exact: bool,
+    /// Whether clients tell it the time: only then is it tried for D10.
+    pub is_told_the_time: bool,
+}
+
+/// A property that does not hold.
+#[derive(Clone, Debug)]
+pub struct Finding {
+    /// Which one.
+    pub property: Property,
+    /// How it is broken.
+    pub why: String,
+    /// What breaks it. No shorter trace of these steps does.
+    pub trace: Vec<Event>,
+}
+
+impl Trial {
+    /// Returns what a client breaks.
+    ///
+    /// # Errors
+    /// The client's error, where its first call fails: the simulated store lacks what it needs.
+    pub fn of(
+        &self,
+        client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
+    ) -> Result<Vec<Finding>, String> {
+        let stage = Stage::new(Foreign::by_clocks(CLOCKS, client));
+        let first = self.tries().swap_remove(0).2.steps[0];
+        if let Some(Seen::Failed(error)) = stage.last_of(&timed(&[first], 0)) {
+            return Err(error);
+        }
+        let found = self.tries().into_iter().filter_map(|tried| finding(&stage, tried));
+        let mut found: Vec<Finding> = found.collect();
+        found.sort_by_key(|finding| finding.property);
+        found.dedup_by_key(|finding| finding.property);
+        Ok(found)
+    }
+
+    /// Returns what is shipped here breaks: nothing, unless it or a judge is wrong.
+    pub fn of_shipped(&self) -> Vec<Finding> {
+        let subject = |property| match property {
+            Property::D10 => Limiter::by_clocks(self.limit, CLOCKS),
+            _ => Limiter::under(self.limit),
+        };
+        let tries = self.tries().into_iter();
+        tries.filter_map(|tried| finding(&Stage::new(subject(tried.0)), tried)).collect()
+    }
+
+    /// The properties, what judges each, and the steps of its traces.
+    fn tries(&self) -> Vec<(Property, Judge, Alphabet)> {
+        use Property::*;
+        let by = |who: char, deed: Deed| Step::By(who, deed);
+        let of = |steps: &[Step], depth| Alphabet { steps: steps.to_vec(), gap_us: 0, depth };
+        let &Trial { limit, capacity, period_us, wait_us, is_exact, is_told_the_time } = self;
+        let asks = |who| [by(who, Deed::Acquire(1)), by(who, Deed::Acquire(capacity - 1))];
+        let with = |more: &[Step], depth| of(&[&asks('A'), more].concat(), depth);
+        let short = || with(&[Step::Wait(wait_us)], 5);
+        // Expiries may be rounded up to seconds.
+        let forgotten = 3 * period_us + 2 * S;
+        let mut all = vec![
+            (envelope_of(limit), judge::envelopes(limit), short()),
+            (D2, judge::d2(), of(&[by('A', Deed::Acquire(capacity + 1))], 1)),
+            (D2, judge::d2(), short()),
+            (D4, judge::d4(), short()),
+            (D5, judge::probes_change_nothing(), short()),
+            (D8, judge::d8(), short()),
+            (D9, judge::d9_is_forgotten(forgotten), with(&[Step::Wait(forgotten)], 3)),
+            (D12, judge::d12(), short()),
+        ];
+        if is_exact {
+            all.push((D1, judge::as_reference(limit), short()));
+        }
+        if is_told_the_time {
+            all.push((D10, judge::d10(limit, CLOCKS), with(&asks('B'), 4)));
+        }
+        all
+    }
+}
+
+fn finding(
+    stage: &Stage,
+    (property, judge, steps): (Property, Judge, Alphabet),
+) -> Option<Finding> {
+    let (trace, why) = search(stage, &steps, &judge).found?;
+    Some(Finding { property, why, trace: stage.play(&trace).expect("it was played before") })
+}
+
+/// The envelope of a limit.
+fn envelope_of(limit: &str) -> Property {
+    match limit.split(' ').next() {
+        Some("fixed-window") => Property::E1,
+        Some("sliding-log") => Property::E2,
+        Some("sliding-window") => Property::E3,
+        _ if limit.contains(" every ") => Property::E5,
+        _ => Property::E4,
+    }
+}
