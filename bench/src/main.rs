@@ -11,6 +11,8 @@ mod in_process;
 #[cfg_attr(not(feature = "others"), allow(dead_code))]
 mod measure;
 mod observers;
+#[cfg(feature = "others")]
+mod peers;
 mod process;
 mod server;
 mod simulator;
@@ -48,6 +50,9 @@ enum Table {
     #[cfg(feature = "others")]
     #[command(hide = true)]
     HttpServe(http::ServeArgs),
+    /// Instructions, decisions per second and memory of others' published scripts, and what they get wrong.
+    #[cfg(feature = "others")]
+    Peers(peers::Args),
     /// Nanoseconds that observers add to a decision.
     Observers(observers::Args),
     /// Decisions and worlds per second of the simulator, on one core.
@@ -75,6 +80,8 @@ fn main() -> Result<()> {
         Table::HttpLoad(args) => http::run_load(&args),
         #[cfg(feature = "others")]
         Table::HttpServe(args) => http::serve(&args),
+        #[cfg(feature = "others")]
+        Table::Peers(args) => peers::run(&args),
         Table::Observers(args) => observers::run(&args),
         Table::Simulator(args) => simulator::run(&args),
     }

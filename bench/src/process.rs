@@ -83,6 +83,11 @@ impl Server {
     pub(crate) fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> Result<T> {
         let mut command = Cmd::new();
         command.arg(words);
+        self.query(&command)
+    }
+
+    /// Returns the reply of one command.
+    pub(crate) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T> {
         Ok(command.query(&mut self.connection)?)
     }
 

@@ -15,7 +15,7 @@ use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore, MonotonicClock, Ti
 
 use super::Args;
 use super::peers::{Outcome, Standing, StandingInstant, standing};
-use crate::measure::{Candidate, Seen, check_part, side_by_side};
+use crate::measure::{Candidate, Rounds, Seen, check_part, side_by_side};
 
 /// The number of keys of the rows with many.
 const KEYS: u64 = 100_000;
@@ -59,14 +59,35 @@ struct Clocks {
     upkeep: QuantaUpkeepClock,
 }
 
+impl Clocks {
+    fn start() -> Result<Self> {
+        let tick = Duration::from_millis(1);
+        Ok(Clocks {
+            monotonic: MonotonicClock::new(),
+            ticking: TickingClock::start(tick)?,
+            upkeep: QuantaUpkeepClock::from_interval(tick).map_err(|e| anyhow::anyhow!("{e}"))?,
+        })
+    }
+}
+
+/// Returns how many decisions lockage and governor make in a second of a thread, admitted and denied, with one key and
+/// their default clocks.
+pub(super) fn beside_governor(rounds: &Rounds) -> Result<[(&'static str, [f64; 2]); 2]> {
+    let clocks = Clocks::start()?;
+    let [admit, deny] =
+        OUTCOMES.map(|outcome| side_by_side(rounds, 1, &keyed(outcome, true, &clocks, &[42_u64])));
+    Ok([OURS, GOVERNOR].map(|name| {
+        let rate = |seen: &[Seen]| {
+            let one = seen.iter().find(|one| one.name == name).expect("it is a candidate");
+            1e9 / one.nanos
+        };
+        (name, [rate(&admit), rate(&deny)])
+    }))
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
     check_part(args.only.as_deref(), &names())?;
-    let tick = Duration::from_millis(1);
-    let clocks = Clocks {
-        monotonic: MonotonicClock::new(),
-        ticking: TickingClock::start(tick)?,
-        upkeep: QuantaUpkeepClock::from_interval(tick).map_err(|e| anyhow::anyhow!("{e}"))?,
-    };
+    let clocks = Clocks::start()?;
     floors(args, &clocks);
     println!("\nNanoseconds of a thread for each decision:\n");
     let names: Vec<&str> = COLUMNS.iter().map(|column| column.0).collect();

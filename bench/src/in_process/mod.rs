@@ -32,6 +32,12 @@ pub(super) struct Args {
     stores: bool,
 }
 
+/// Returns decisions in a second of a thread, admitted and denied, and the bytes of a key.
+pub(super) fn beside_governor(rounds: &Rounds) -> Result<Vec<(&'static str, [f64; 2], f64)>> {
+    let rates = cells::beside_governor(rounds)?;
+    rates.into_iter().map(|(name, rates)| Ok((name, rates, pause::bytes_a_key(name)?))).collect()
+}
+
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.pauses {
         return pause::run(args);

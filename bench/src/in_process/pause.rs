@@ -67,6 +67,26 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Returns what a key of a number takes in lockage or governor.
+pub(super) fn bytes_a_key(name: &str) -> Result<f64> {
+    const KEYS: u64 = 1_000_000;
+    let ours = KeyedLimiter::<u64, _>::with_clock(Outcome::Deny.limit(), standing())?;
+    let clock = FakeRelativeClock::default();
+    let governor = RateLimiter::dashmap_with_clock(Outcome::Deny.quota(), clock);
+    let before = resident()?;
+    for key in 0..KEYS {
+        let is_admitted = match name {
+            "governor" => governor.check_key(&key).is_ok(),
+            _ => ours.try_acquire(&key, 1).is_ok_and(|told| told.is_allowed()),
+        };
+        anyhow::ensure!(is_admitted, "{name} denies a new key");
+    }
+    let bytes = resident()?.saturating_sub(before) as f64;
+    // They stay, so that the next one does not take their memory.
+    std::mem::forget((ours, governor));
+    Ok(bytes / KEYS as f64)
+}
+
 fn text(key: u64) -> String {
     format!("user:{key}")
 }

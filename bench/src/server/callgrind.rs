@@ -21,14 +21,14 @@ const TIMED: u64 = 8;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server under callgrind.
-pub(super) struct Counted {
-    pub(super) server: Server,
+pub(crate) struct Counted {
+    pub(crate) server: Server,
     dumps: u32,
 }
 
 impl Counted {
     /// Starts `program`, of which nothing is counted yet.
-    pub(super) fn start(program: &str) -> Result<Self> {
+    pub(crate) fn start(program: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let mut command = Command::new("valgrind");
         let out = folder.path().join("callgrind.out");
@@ -44,7 +44,7 @@ impl Counted {
     }
 
     /// How many instructions it needs for these commands.
-    pub(super) fn count(&mut self, commands: &[Cmd]) -> Result<u64> {
+    pub(crate) fn count(&mut self, commands: &[Cmd]) -> Result<u64> {
         self.control(&["instrumentation on"])?;
         self.server.send(commands)?;
         self.control(&["instrumentation off", "dump"])?;

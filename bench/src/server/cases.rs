@@ -13,31 +13,31 @@ use redis::Cmd;
 use super::WARM_UP;
 
 /// One row of the table.
-pub(super) struct Case {
+pub(crate) struct Case {
     /// What does it.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// What it comes to.
-    pub(super) outcome: &'static str,
+    pub(crate) outcome: &'static str,
     /// How many of the commands make one decision.
-    pub(super) each: usize,
+    pub(crate) each: usize,
     /// How many decisions are counted at a time at most, where each takes long.
-    pub(super) most: usize,
+    pub(crate) most: usize,
     /// What is sent before.
-    pub(super) before: Vec<Cmd>,
+    pub(crate) before: Vec<Cmd>,
     /// The command that is sent at each number.
-    pub(super) command: Box<dyn Fn(usize) -> Cmd>,
+    pub(crate) command: Box<dyn Fn(usize) -> Cmd>,
 }
 
 impl Case {
     /// What is sent for so many decisions, after so many.
-    pub(super) fn commands(&self, from: usize, count: usize) -> Vec<Cmd> {
+    pub(crate) fn commands(&self, from: usize, count: usize) -> Vec<Cmd> {
         (from * self.each..(from + count) * self.each)
             .map(|number| (self.command)(number))
             .collect()
     }
 
     /// How many decisions are made first.
-    pub(super) fn warm_up(&self) -> usize {
+    pub(crate) fn warm_up(&self) -> usize {
         WARM_UP.min(self.most / 4)
     }
 }
@@ -90,7 +90,7 @@ const ADMITS: &str = "token-bucket 1000000/day";
 const DENIES: &str = "token-bucket 1/day";
 
 /// What the scripts of lockage cost.
-pub(super) fn own() -> Vec<Case> {
+pub(crate) fn own() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, _, admits, denies) in LIMITS {
         cases.extend(limiter(name, [admits, denies], USED_UP));
@@ -332,7 +332,7 @@ fn locks(name: &'static str) -> Vec<Case> {
     ]
 }
 
-pub(super) fn case(
+pub(crate) fn case(
     name: &'static str,
     outcome: &'static str,
     command: impl Fn(usize) -> Cmd + 'static,

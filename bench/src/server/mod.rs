@@ -1,7 +1,7 @@
 //! What a decision costs a server: instructions, time, what it appends to its log, and memory.
 
 mod callgrind;
-mod cases;
+pub(super) mod cases;
 mod gate;
 mod worst;
 
@@ -16,12 +16,12 @@ use redis::{Arg, Cmd};
 
 use crate::measure::check_part;
 use crate::process::Server;
-use callgrind::Counted;
+pub(super) use callgrind::Counted;
 use cases::Case;
 
 /// How many decisions are made first, and how many are measured.
 const WARM_UP: usize = 64;
-const MEASURED: usize = 1600;
+pub(super) const MEASURED: usize = 1600;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -108,7 +108,7 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
 }
 
 /// Brings a server to where what follows costs what it costs in the long run.
-fn prepare(server: &mut Server, case: &Case) -> Result<()> {
+pub(super) fn prepare(server: &mut Server, case: &Case) -> Result<()> {
     server.send(&[redis::cmd("FLUSHALL")])?;
     server.send(&cases::load_scripts())?;
     server.send(&case.before)?;
