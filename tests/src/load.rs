@@ -19,6 +19,9 @@ pub const TIMEOUT: Duration = Duration::from_millis(500);
 /// The same where no caller is to notice anything, however busy the machine is.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// By how much earlier a client may give up whose own timer forgets a request: see `lockage_redis::Request::left`.
+const LEAD: Duration = Duration::from_millis(2);
+
 /// How many callers there are, and how long each pauses after a call.
 const CALLERS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
@@ -141,8 +144,8 @@ impl Tally {
     /// How many callers were told that it is unknown before their time was over. One whose attempt is on its
     /// way at that moment is told so however a server refuses, the more often the busier the machine is.
     pub fn unknown_early(&self, timeout: Duration) -> usize {
-        let early = |call: &&Call| call.told == Told::Unknown && call.ended - call.began < timeout;
-        self.calls.iter().filter(early).count()
+        let early = |call: &&Call| call.ended - call.began < timeout - LEAD;
+        self.calls.iter().filter(|call| call.told == Told::Unknown).filter(early).count()
     }
 
     /// The longest time without an admission.
@@ -232,6 +235,15 @@ mod tests {
             assert_eq!(adds_up(&tally, used, 0), (10..=13).contains(&used), "{used}");
             assert_eq!(adds_up(&tally, used, 2), (8..=13).contains(&used), "{used}, 2 lost");
         }
+    }
+
+    #[test]
+    fn an_unknown_answer_is_early_if_no_timer_explains_it() {
+        let early = |told, took| tally(&[(told, 1)], took).unknown_early(TIMEOUT);
+        assert_eq!(early(Told::Unknown, TIMEOUT), 0);
+        assert_eq!(early(Told::Unknown, TIMEOUT - LEAD), 0, "the client's own timer");
+        assert_eq!(early(Told::Unknown, TIMEOUT - LEAD * 2), 1);
+        assert_eq!(early(Told::NotDone, Duration::ZERO), 0);
     }
 
     #[test]
