@@ -268,11 +268,7 @@ pub(super) fn others() -> Vec<Case> {
     let bucket = |rate: &'static str, burst: &'static str| {
         move |_| eval(HASH_BUCKET, &["bucket", rate, burst])
     };
-    let own = |number: usize| (number / 2).to_string();
-    let lock = move |number: usize| match number % 2 {
-        0 => cmd(&["SET", "plain-lock", &own(number), "NX", "PX", "30000"]),
-        _ => eval(COMPARE_AND_DELETE, &["plain-lock", &own(number)]),
-    };
+    let delete = |own: &str| eval(COMPARE_AND_DELETE, &["plain-lock", own]);
     vec![
         case("INCR", "done", incr),
         case("return 1", "done", nothing),
@@ -284,8 +280,38 @@ pub(super) fn others() -> Vec<Case> {
         case("ZSET log", "denied", log("1")),
         case("hash bucket", "admitted", bucket("1000", "1000000")),
         case("hash bucket", "denied", bucket("0.00001", "1")),
-        Case { each: 2, ..case("SET NX + compare and delete", "acquired and released", lock) },
+        plain_lock("SET NX + compare and delete", delete),
     ]
+}
+
+/// Commands that only some servers have.
+pub(super) fn native() -> Vec<Case> {
+    let window = |limit: &'static str| {
+        move |_| cmd(&["INCREX", "window", "UBOUND", limit, "PX", "86400000", "ENX"])
+    };
+    let bucket = |more: &'static str, rate: &'static str| {
+        move |_| cmd(&["GCRA", "bucket", more, rate, "86400"])
+    };
+    vec![
+        case("INCREX", "admitted", window("1000000")),
+        case("INCREX", "denied", window("1")),
+        case("GCRA", "admitted", bucket("999999", "1000000")),
+        case("GCRA", "denied", bucket("0", "1")),
+        plain_lock("SET NX + DELEX", |own| cmd(&["DELEX", "plain-lock", "IFEQ", own])),
+        plain_lock("SET NX + DELIFEQ", |own| cmd(&["DELIFEQ", "plain-lock", own])),
+    ]
+}
+
+/// A lock of one key, without a record: deleted by `delete` if it is its own.
+fn plain_lock(name: &'static str, delete: impl Fn(&str) -> Cmd + 'static) -> Case {
+    let lock = move |number: usize| {
+        let own = (number / 2).to_string();
+        match number % 2 {
+            0 => cmd(&["SET", "plain-lock", &own, "NX", "PX", "30000"]),
+            _ => delete(&own),
+        }
+    };
+    Case { each: 2, ..case(name, "acquired and released", lock) }
 }
 
 /// How many calls use up a limit that denies.

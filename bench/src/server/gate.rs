@@ -152,7 +152,7 @@ fn compare(server: &Build, multiples: &BTreeMap<String, f64>) -> Result<()> {
 }
 
 /// Instructions for each decision.
-fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
+pub(super) fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
     let mut counts = Vec::new();
     for _ in 0..MAX_ROUNDS {
         prepare(&mut counted.server, case)?;

@@ -2,6 +2,7 @@
 
 mod callgrind;
 pub(super) mod cases;
+mod compared;
 mod gate;
 mod worst;
 
@@ -10,7 +11,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use redis::{Arg, Cmd};
 
@@ -25,9 +26,9 @@ pub(super) const MEASURED: usize = 1600;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The server's program.
+    /// The server's program. Given several times, it only counts instructions of some rows, a column for each program.
     #[arg(long, default_value = "redis-server")]
-    program: String,
+    program: Vec<String>,
     /// Measures only what has this in its name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -52,18 +53,22 @@ struct Row {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
+    let [program] = &args.program[..] else {
+        ensure!(!args.gate && !args.record, "--gate and --record take one --program");
+        return compared::run(&args.program, args.only.as_deref());
+    };
     let own = cases::own().into_iter().chain(worst::worst());
     let cases: Vec<Case> =
         cases::others().into_iter().chain(own).chain(cases::many_keys()).collect();
     let mut names: Vec<&str> = cases.iter().map(|case| case.name).collect();
     names.dedup();
     check_part(args.only.as_deref(), &names)?;
-    let mut counted = Counted::start(&args.program)?;
+    let mut counted = Counted::start(program)?;
     if args.gate || args.record {
         return gate::run(&mut counted, args.record);
     }
     let folder = tempfile::tempdir().context("a folder for the server")?;
-    let mut timed = Server::start(Command::new(&args.program), folder, true)?;
+    let mut timed = Server::start(Command::new(program), folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
     for case in cases {
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_name_that_no_case_has_is_refused_before_a_server_is_started() {
-        let (program, only) = ("no-such-server".to_owned(), Some("admitted".to_owned()));
+        let (program, only) = (vec!["no-such-server".to_owned()], Some("admitted".to_owned()));
         let refused = run(&Args { program, only, gate: false, record: false });
         let told = refused.expect_err("there is no such case").to_string();
         let listed = "nothing has \"admitted\" in its name; there are: INCR; return 1; ";
