@@ -245,7 +245,8 @@ impl Driver {
         }
     }
 
-    /// Begins calls, as far as there is room.
+    /// Begins calls, as far as there is room. Of calls for many keys it is one, which is on its way before the next one
+    /// follows: a server that gets both at once answers both at once.
     fn begin(&mut self) {
         while self.seats.len() < self.room.calls && !self.ready.is_empty() {
             let (mut asked, mut seats, mut reports) = (Vec::new(), Vec::new(), Vec::new());
@@ -275,6 +276,9 @@ impl Driver {
             let (sending, end) = futures_util::future::abortable(sending);
             let number = self.seats.insert(Call { seats, end });
             self.calls.push(Box::pin(numbered(number, sending)));
+            if self.room.keys > 1 {
+                return;
+            }
         }
     }
 
@@ -305,7 +309,8 @@ impl Driver {
         }
         let mut asked = self.queue.asked();
         asked.has_room = self.seats.len() < self.room.calls;
-        let is_asked = asked.has_left || asked.has_room && !asked.requests.is_empty();
+        let is_ready = !asked.requests.is_empty() || !self.ready.is_empty();
+        let is_asked = asked.has_left || asked.has_room && is_ready;
         if is_asked || self.seats.is_empty() {
             return Poll::Ready(None);
         }
