@@ -247,7 +247,7 @@ end
 local function store_entries(logs, head, is_list, ttl)
   local record, expired = packed(head), total + added - most_used(logs)
   local _, first = find_entry(9, expired + 1)
-  if apart > 0 or #index < 16 * stored then
+  if apart > 0 then   -- as there is for each record with chunks
     redis.call('LTRIM', key, '0', index ~= '' and #index / 16 + 1 or '0')
   end
   if edited then store_edited() end
