@@ -79,7 +79,7 @@ fn records_show_as_they_are_stored() {
     store.execute(&[b"RPUSH", b"list", b"L1", b"5"]);
     store.execute(&[b"HSET", b"hash", b"f", b"v"]);
     assert_eq!(store.stored("text"), Some(Stored::Text("F1 10".to_owned())));
-    assert_eq!(store.stored("list"), Some(Stored::List(vec!["5".to_owned(), "?".to_owned()])));
+    assert_eq!(store.stored("list"), Some(Stored::List(vec!["L1".to_owned(), "?".to_owned()])));
     assert_eq!(
         (store.stored("hash"), store.stored("none"), store.expires_at_ms("text")),
         (None, None, None)
