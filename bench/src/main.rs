@@ -16,6 +16,7 @@ mod peers;
 mod process;
 mod server;
 mod simulator;
+mod table;
 #[cfg(feature = "others")]
 mod usage;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use crate::table::markdown;
 use anyhow::{Result, ensure};
-use comfy_table::{CellAlignment, Table, presets};
 use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
 use lockage_world::simulation::{Engine, Plan, Stage, Work};
@@ -110,9 +110,6 @@ fn worlds(mut stage: Stage, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
 }
 
 fn print(rows: &mut [Row]) {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(["", "model, per second", "lua, per second"]);
     let mut medians: BTreeMap<(usize, String), BTreeMap<&str, f64>> = BTreeMap::new();
     let half = rows.len() / 2;
     for (place, row) in rows.iter_mut().enumerate() {
@@ -120,11 +117,8 @@ fn print(rows: &mut [Row]) {
         let median = row.per_second[row.per_second.len() / 2];
         medians.entry((place % half, row.name.clone())).or_default().insert(row.engine, median);
     }
-    for ((_, name), engines) in medians {
-        table.add_row([name, format!("{:.0}", engines["model"]), format!("{:.0}", engines["lua"])]);
-    }
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    println!("{table}");
+    let rows = medians.into_iter().map(|((_, name), engines)| {
+        [name, format!("{:.0}", engines["model"]), format!("{:.0}", engines["lua"])]
+    });
+    println!("{}", markdown(["", "model, per second", "lua, per second"], rows, 1));
 }

@@ -1,9 +1,10 @@
 //! Tables of medians.
 
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 
 use super::candidates::Candidate;
 use super::load::{Latencies, Throughput};
+use crate::table::markdown;
 
 /// Prints each candidate beside the best plain call, through either client.
 ///
@@ -42,7 +43,7 @@ pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>])
         "with a core each",
         "of the best",
     ];
-    table(&header, rows.collect())
+    markdown(header, rows, 2)
 }
 
 /// Medians.
@@ -81,18 +82,7 @@ pub(super) fn latency(candidates: &[Candidate], measured: &[Vec<Latencies>]) -> 
             of(|one| one.longest),
         ]
     });
-    table(&["client", "", "50 %", "99 %", "99.9 %", "longest"], rows.collect())
-}
-
-fn table(header: &[&str], rows: Vec<Vec<String>>) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header(header);
-    rows.into_iter().for_each(|row| _ = table.add_row(row));
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+    markdown(["client", "", "50 %", "99 %", "99.9 %", "longest"], rows, 2)
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {

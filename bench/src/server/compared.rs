@@ -4,14 +4,15 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use comfy_table::{CellAlignment, Table, presets};
-use redis::{Arg, Cmd, Value};
+use comfy_table::Table;
+use redis::Value;
 
 use super::callgrind::Counted;
 use super::cases::{self, Case};
-use super::{FLOOR, gate};
+use super::{FLOOR, gate, name};
 use crate::measure::check_part;
 use crate::process::Server;
+use crate::table::markdown;
 
 /// What is compared: floors, what others do, and one limit or lock of each kind.
 const COMPARED: [&str; 14] = [
@@ -103,37 +104,22 @@ fn knows(server: &mut Server, case: &Case) -> Result<bool> {
     Ok(true)
 }
 
-fn name(command: &Cmd) -> String {
-    match command.args_iter().next() {
-        Some(Arg::Simple(name)) => String::from_utf8_lossy(name).into_owned(),
-        _ => String::new(),
-    }
-}
-
 fn table(cases: &[Case], titles: &[String], columns: &[Vec<Option<f64>>]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
     let head = ["", ""].into_iter().chain(titles.iter().map(String::as_str));
-    table.set_header(head);
     let floor = cases.iter().position(|case| case.name == FLOOR);
-    for (row, case) in cases.iter().enumerate() {
-        if is_missing(columns, row) {
-            continue;
-        }
-        let cells =
-            columns.iter().map(|column| match (column[row], floor.and_then(|at| column[at])) {
+    let rows = cases.iter().enumerate().filter(|(row, _)| !is_missing(columns, *row));
+    let rows = rows.map(|(row, case)| {
+        let cells = columns.iter().map(move |column| {
+            match (column[row], floor.and_then(|at| column[at])) {
                 (Some(count), Some(floor)) => {
                     format!("{:.1} ({:.2})", count / 1000.0, count / floor)
                 }
                 _ => "-".to_owned(),
-            });
-        let names = [case.name.to_owned(), case.outcome.to_owned()];
-        table.add_row(names.into_iter().chain(cells));
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+            }
+        });
+        [case.name.to_owned(), case.outcome.to_owned()].into_iter().chain(cells)
+    });
+    markdown(head, rows, 2)
 }
 
 #[cfg(test)]

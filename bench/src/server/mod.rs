@@ -12,11 +12,12 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::Table;
 use redis::{Arg, Cmd};
 
 use crate::measure::check_part;
 use crate::process::Server;
+use crate::table::markdown;
 pub(super) use callgrind::Counted;
 use cases::Case;
 
@@ -130,11 +131,8 @@ fn appended(server: &mut Server) -> Result<f64> {
 
 /// How long these commands took, and not once more those that scripts among them have called.
 fn of_commands(server: &mut Server, commands: &[Cmd]) -> Result<f64> {
-    let name = |command: &Cmd| match command.args_iter().next() {
-        Some(Arg::Simple(name)) => String::from_utf8_lossy(name).to_lowercase(),
-        _ => String::new(),
-    };
-    let names: BTreeSet<String> = commands.iter().map(name).collect();
+    let names: BTreeSet<String> =
+        commands.iter().map(|command| name(command).to_lowercase()).collect();
     let mut sum = 0.0;
     for name in names {
         for line in server.info("commandstats", &format!("cmdstat_{name}:"))? {
@@ -145,22 +143,19 @@ fn of_commands(server: &mut Server, commands: &[Cmd]) -> Result<f64> {
     Ok(sum)
 }
 
+fn name(command: &Cmd) -> String {
+    match command.args_iter().next() {
+        Some(Arg::Simple(name)) => String::from_utf8_lossy(name).into_owned(),
+        _ => String::new(),
+    }
+}
+
 fn table(rows: &[Row]) -> Table {
     let floor = rows.iter().find(|row| row.name == FLOOR).map(|row| row.instructions);
-    let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN);
-    table.set_header([
-        "",
-        "",
-        "instructions",
-        "of return 1",
-        "us",
-        "appended",
-        "memory of its key",
-    ]);
-    for row in rows {
+    let head = ["", "", "instructions", "of return 1", "us", "appended", "memory of its key"];
+    let cells = rows.iter().map(|row| {
         let ratio = floor.map_or(String::new(), |floor| format!("{:.2}", row.instructions / floor));
-        table.add_row([
+        [
             row.name.to_owned(),
             row.outcome.to_owned(),
             format!("{:.0}", row.instructions),
@@ -168,12 +163,9 @@ fn table(rows: &[Row]) -> Table {
             format!("{:.1}", row.microseconds),
             format!("{:.0} B", row.appended),
             row.memory.map_or(String::new(), |bytes| format!("{bytes} B")),
-        ]);
-    }
-    for column in table.column_iter_mut().skip(2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+        ]
+    });
+    markdown(head, cells, 2)
 }
 
 #[cfg(test)]
