@@ -225,11 +225,14 @@ impl<'a> Request<'a> {
         self.redirect.count
     }
 
-    /// Returns how long its caller waits from now on, at least a millisecond. A client that forgets a request only by
-    /// its own timer gets a little less, so that it does so first.
+    /// How much sooner than its caller a client gives up that forgets a request only by its own timer, at most.
+    pub const LEAD: Duration = Duration::from_millis(2);
+
+    /// Returns how long its caller waits from now on, less [`Request::LEAD`], and at least a millisecond: a client that
+    /// forgets a request only by its own timer does so first.
     pub fn left(&self) -> Option<Duration> {
         let left = self.deadline?.saturating_duration_since(Instant::now());
-        Some((left - (left / 4).min(Duration::from_millis(2))).max(Duration::from_millis(1)))
+        Some((left - (left / 4).min(Self::LEAD)).max(Duration::from_millis(1)))
     }
 
     /// Returns the time after which no caller waits for the reply, if there is one.

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lockage::runtime::Tokio;
 use lockage::{Error, Limiter, RetryStore, Store, StoreError, Verdict};
+use lockage_redis::Request;
 use tokio::task::JoinHandle;
 
 use crate::faults::RECOVERY;
@@ -18,9 +19,6 @@ pub const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The same where no caller is to notice anything, however busy the machine is.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// By how much earlier a client may give up whose own timer forgets a request: see `lockage_redis::Request::left`.
-const LEAD: Duration = Duration::from_millis(2);
 
 /// How many callers there are, and how long each pauses after a call.
 const CALLERS: usize = 8;
@@ -144,7 +142,7 @@ impl Tally {
     /// How many callers were told that it is unknown before their time was over. One whose attempt is on its
     /// way at that moment is told so however a server refuses, the more often the busier the machine is.
     pub fn unknown_early(&self, timeout: Duration) -> usize {
-        let early = |call: &&Call| call.ended - call.began < timeout - LEAD;
+        let early = |call: &&Call| call.ended - call.began < timeout - Request::LEAD;
         self.calls.iter().filter(|call| call.told == Told::Unknown).filter(early).count()
     }
 
@@ -241,8 +239,8 @@ mod tests {
     fn an_unknown_answer_is_early_if_no_timer_explains_it() {
         let early = |told, took| tally(&[(told, 1)], took).unknown_early(TIMEOUT);
         assert_eq!(early(Told::Unknown, TIMEOUT), 0);
-        assert_eq!(early(Told::Unknown, TIMEOUT - LEAD), 0, "the client's own timer");
-        assert_eq!(early(Told::Unknown, TIMEOUT - LEAD * 2), 1);
+        assert_eq!(early(Told::Unknown, TIMEOUT - Request::LEAD), 0, "the client's own timer");
+        assert_eq!(early(Told::Unknown, TIMEOUT - Request::LEAD * 2), 1);
         assert_eq!(early(Told::NotDone, Duration::ZERO), 0);
     }
 
