@@ -62,6 +62,9 @@ fn keys_that_come_together_share_two_calls() {
     for (keys, calls, largest_call) in [(8, 1, 8), (9, 2, 8), (41, 2, 21), (300, 2, 128)] {
         let world = World::new(limit(), 1000, true);
         (0..keys).for_each(|key| world.act(Act::Arrive(key, 1)));
+        // It lets others ask, and sends a call; the next one follows once that is on its way.
+        (0..2).for_each(|_| world.act(Act::Drive));
+        assert_eq!(world.limiter.coalescing().unwrap().calls, 1, "{keys} keys");
         world.drive();
         let told = world.limiter.coalescing().unwrap();
         assert_eq!((told.calls, told.largest_call), (calls, largest_call), "{keys} keys");
