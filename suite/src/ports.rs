@@ -1,7 +1,8 @@
 //! Ports that stay free for the server or the proxy that was given one, also while it is down.
 
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::net::{TcpListener, UdpSocket};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// The bus of a cluster's node is so many ports above its own by default.
 pub const BUS_OFFSET: u16 = 10_000;
@@ -11,8 +12,14 @@ const ATTEMPTS: u32 = 50;
 
 // Below the range from which systems take the ports of outgoing connections (32768 on Linux, 49152
 // elsewhere), with the bus too: so a server that is down for a while finds its port free again.
-const FIRST: u32 = 10_000;
-const COUNT: u32 = 12_000;
+const FIRST: u16 = 10_000;
+const COUNT: u16 = 10_000;
+
+/// So many ports are one process's alone at a time.
+const BLOCK: u16 = 250;
+
+// No port is the bus of another, and no block is cut off.
+const _: () = assert!(COUNT <= BUS_OFFSET && COUNT.is_multiple_of(BLOCK));
 
 /// Returns what `start` makes of a free port of 127.0.0.1, whose [`BUS_OFFSET`] is free too. It returns `None` where
 /// another program took the port first, and is then given another.
@@ -25,12 +32,25 @@ pub fn on_free_port<T>(mut start: impl FnMut(u16) -> Option<T>) -> T {
         .unwrap_or_else(|| panic!("no free TCP port on 127.0.0.1 after {ATTEMPTS} attempts"))
 }
 
-/// Never the same port twice in a process, and different ones in processes that run side by side.
+/// Never the same port twice, neither in a process nor in processes that run side by side: where a
+/// server is down, whoever tried its port would answer its clients for a moment.
 fn next() -> u16 {
-    static TAKEN: AtomicU32 = AtomicU32::new(0);
-    let start = std::process::id().wrapping_mul(997);
-    let port = FIRST + start.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed)) % COUNT;
-    u16::try_from(port).expect("the range ends below 65536")
+    static OURS: Mutex<Vec<(UdpSocket, Range<u16>)>> = Mutex::new(Vec::new());
+    let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        if let Some(port) = ours.last_mut().and_then(|(_, ports)| ports.next()) {
+            return port;
+        }
+        ours.push(block().expect("a block of ports that no other process has"));
+    }
+}
+
+/// A block is its process's while the UDP port of its first number is.
+fn block() -> Option<(UdpSocket, Range<u16>)> {
+    (FIRST..FIRST + COUNT).step_by(BLOCK.into()).find_map(|first| {
+        let socket = UdpSocket::bind(("127.0.0.1", first)).ok()?;
+        Some((socket, first..first + BLOCK))
+    })
 }
 
 fn is_free(port: u16) -> bool {
