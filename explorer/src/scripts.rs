@@ -80,7 +80,7 @@ impl Scripts {
             self.compiled.insert(script);
         }
         let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-        let (seconds, micros) = self.host.begin();
+        let [seconds, micros] = self.host.begin().map(|part| part.to_string());
         HOST.with_borrow_mut(|host| std::mem::swap(host, &mut self.host));
         let returned = self.run(number, &keys, argv, &seconds, &micros);
         HOST.with_borrow_mut(|host| std::mem::swap(host, &mut self.host));
@@ -262,15 +262,17 @@ fn pack(state: &mut LuaState) -> LuaResult<u32> {
 fn unpack(state: &mut LuaState) -> LuaResult<u32> {
     let (format, bytes) = (state.check_string(1)?, state.check_string(2)?);
     let from = usize::try_from(state.opt_integer(3, 1)?).unwrap_or(0);
-    let (pieces, next) = structs::unpack(&format, &bytes, from).map_err(runtime_error)?;
-    for piece in &pieces {
-        match piece {
-            Piece::Number(number) => state.push_number(*number),
+    let mut pieces = structs::unpack(&format, &bytes, from).map_err(runtime_error)?;
+    let mut values = 1;
+    for piece in &mut pieces {
+        match piece.map_err(runtime_error)? {
+            Piece::Number(number) => state.push_number(number),
             Piece::Bytes(bytes) => push_bytes(state, bytes),
         }
+        values += 1;
     }
-    state.push_number(next as f64);
-    Ok(u32::try_from(pieces.len() + 1).expect("a format is short"))
+    state.push_number(pieces.next_place() as f64);
+    Ok(values)
 }
 
 fn single_field(state: &mut LuaState, name: &str, text: &str) -> LuaResult<Val> {

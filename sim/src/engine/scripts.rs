@@ -1,7 +1,8 @@
 //! The shipped scripts on a simulated store.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
+use hashbrown::HashMap;
 use lockage_core::{Acquire, Decision, Timestamp};
 
 use super::{Engine, EngineError, StoreUse};

@@ -19,6 +19,8 @@ type Body = fn(&mut Keyspace, &[&[u8]]) -> Outcome;
 /// One row of the table.
 pub(crate) struct CommandSpec {
     name: &'static str,
+    /// The name as one number, by which it is found.
+    number: u128,
     /// The arity as Redis counts it, the name included: exactly `n` words, or at least `n` for `-n`.
     arity: i8,
     body: Body,
@@ -85,16 +87,17 @@ const COMMANDS: &[CommandSpec] = &[
     row("zscore", 3, sorted_sets::zscore),
 ];
 
-/// More letters than any of these names has.
-const LONGEST_NAME: usize = 32;
+/// As many letters as the longest of these names has.
+const LONGEST_NAME: usize = size_of::<u128>();
 
 /// Returns the place in the table of the command of this name, in either case.
 pub(crate) fn find(name: &[u8]) -> Option<usize> {
     let mut lower = [0; LONGEST_NAME];
-    let lower = lower.get_mut(..name.len())?;
-    lower.copy_from_slice(name);
+    lower.get_mut(..name.len())?.copy_from_slice(name);
     lower.make_ascii_lowercase();
-    COMMANDS.binary_search_by(|row| row.name.as_bytes().cmp(lower)).ok()
+    let number = u128::from_be_bytes(lower);
+    let place = COMMANDS.binary_search_by_key(&number, |row| row.number).ok()?;
+    (COMMANDS[place].name.len() == name.len()).then_some(place)
 }
 
 /// Returns the command at a valid place.
@@ -138,7 +141,13 @@ pub(crate) fn execute(keyspace: &mut Keyspace, words: &[&[u8]]) -> RespValue {
 }
 
 const fn row(name: &'static str, arity: i8, body: Body) -> CommandSpec {
-    CommandSpec { name, arity, body }
+    let (letters, mut number, mut at) = (name.as_bytes(), 0, 0);
+    while at < LONGEST_NAME {
+        let letter = if at < letters.len() { letters[at] } else { 0 };
+        number = number << 8 | letter as u128;
+        at += 1;
+    }
+    CommandSpec { name, number, arity, body }
 }
 
 fn unknown(name: &[u8], arguments: &[&[u8]]) -> CommandError {
@@ -151,9 +160,8 @@ fn unknown(name: &[u8], arguments: &[&[u8]]) -> CommandError {
 
 /// `TIME`: replies the clock in seconds and the microseconds within.
 fn time(keyspace: &mut Keyspace, _: &[&[u8]]) -> Outcome {
-    let now_us = keyspace.now_us();
-    let parts = [now_us / 1_000_000, now_us % 1_000_000];
-    Ok(RespValue::Array(parts.map(|part| RespValue::bulk(part.to_string())).to_vec()))
+    let parts = keyspace.time().map(|part| RespValue::bulk(part.to_string()));
+    Ok(RespValue::Array(parts.to_vec()))
 }
 
 /// `PUBLISH` and `SPUBLISH`: reply the number of receivers. There are none here.
@@ -183,7 +191,7 @@ mod tests {
     #[test]
     fn the_table_is_sorted_so_that_every_row_is_found_in_either_case() {
         assert!(COMMANDS.windows(2).all(|pair| pair[0].name < pair[1].name));
-        assert!(COMMANDS.iter().all(|row| row.name.len() < LONGEST_NAME));
+        assert!(COMMANDS.iter().all(|row| row.name.len() <= LONGEST_NAME));
         assert!(
             COMMANDS.iter().all(|row| find(row.name.to_ascii_uppercase().as_bytes()).is_some())
         );

@@ -4,21 +4,17 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use mlua::state::{GcIncParams, GcMode};
 use mlua::{
-    Function, HookTriggers, IntoLua, Lua, LuaOptions, StdLib, Table, Value, Variadic, VmState,
+    Function, HookTriggers, IntoLua, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState,
 };
 
+use super::Few;
 use super::host::{CHUNK_NAME, Host, PRELUDE, number_as_word, sha1_hex, whole};
 use super::resp::RespValue;
 use super::structs::{self, Piece};
 
 /// The deepest nesting of a reply. Redis stops where its Lua stack ends, which no script here comes near.
 const REPLY_DEPTH_MAX: usize = 200;
-
-/// When the collector starts again, in percent of the live bytes after its last run. Scripts leave only garbage, so
-/// twice Lua's own figure costs little memory, and saves a twentieth of the time.
-const GC_PAUSE_PERCENT: i32 = 400;
 
 /// A keyspace and the Lua that runs scripts on it.
 pub(crate) struct Interpreter {
@@ -43,7 +39,6 @@ impl Interpreter {
     /// Those of Lua itself: it could not get memory.
     pub(crate) fn new() -> mlua::Result<Interpreter> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, plain_lua())?;
-        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(GC_PAUSE_PERCENT)));
         let host = Rc::new(RefCell::new(Host::default()));
         let store = Rc::clone(&host);
         let command = lua.create_function(move |lua, words| {
@@ -137,20 +132,18 @@ impl Interpreter {
     pub(crate) fn call(
         &self,
         script: &Function,
-        keys: &[&[u8]],
+        keys: impl IntoIterator<Item = impl IntoLua>,
         argv: &[&[u8]],
     ) -> mlua::Result<RespValue> {
         self.ticks_left.set(self.longest_run);
-        let keys = self.string_table(keys)?;
-        let argv = self.string_table(argv)?;
-        let (seconds, micros) = self.host.borrow_mut().begin();
-        let (times_asked, reply) = self.run.call((script, keys, argv, seconds, micros))?;
+        let keys = self.lua.create_sequence_from(keys)?;
+        let argv = self.lua.create_sequence_from(argv.iter().map(mlua::LuaString::wrap))?;
+        let [seconds, micros] = self.host.borrow_mut().begin();
+        let [mut first, mut second] = [itoa::Buffer::new(); 2];
+        let time = (first.format(seconds), second.format(micros));
+        let (times_asked, reply) = self.run.call((script, keys, argv, time.0, time.1))?;
         self.host.borrow_mut().end(times_asked);
         reply_from_lua(reply, 0)
-    }
-
-    fn string_table(&self, strings: &[&[u8]]) -> mlua::Result<Table> {
-        self.lua.create_sequence_from(strings.iter().map(mlua::LuaString::wrap))
     }
 }
 
@@ -162,15 +155,11 @@ fn plain_lua() -> LuaOptions {
 
 /// Runs `redis.call` or `redis.pcall`, and returns a reply, or nil and an error table. (No command's reply is nil in
 /// Lua: it is `false`.)
-fn call_command(
-    lua: &Lua,
-    host: &mut Host,
-    words: &Variadic<Value>,
-) -> mlua::Result<(Value, Value)> {
+fn call_command(lua: &Lua, host: &mut Host, words: &MultiValue) -> mlua::Result<(Value, Value)> {
     let reply = match to_words(words) {
         Err(message) => RespValue::Error(message.to_owned()),
         Ok(words) => {
-            let words: Vec<&[u8]> = words.iter().map(Word::as_bytes).collect();
+            let words: Few<&[u8]> = words.iter().map(Word::as_bytes).collect();
             host.command(&words)
         }
     };
@@ -195,7 +184,7 @@ impl Word {
     }
 }
 
-fn to_words(values: &[Value]) -> Result<Vec<Word>, &'static str> {
+fn to_words(values: &MultiValue) -> Result<Few<Word>, &'static str> {
     let word = |value: &Value| match value {
         Value::String(text) => Ok(Word::Text(text.as_bytes())),
         Value::Integer(number) => Ok(Word::Number(number_as_word(*number as f64))),
@@ -265,16 +254,22 @@ fn one_line(text: &mlua::LuaString) -> String {
 }
 
 /// The arguments of `struct.pack` after its format.
-struct Arguments<'a>(&'a Lua, Variadic<Value>);
+struct Arguments<'a>(&'a Lua, MultiValue);
 
 impl structs::Values for Arguments<'_> {
     fn number(&self, index: usize) -> Option<f64> {
-        self.0.coerce_number(self.1.get(index)?.clone()).ok()?
+        match self.1.get(index)? {
+            Value::Number(number) => Some(*number),
+            Value::Integer(number) => Some(*number as f64),
+            other => self.0.coerce_number(other.clone()).ok()?,
+        }
     }
 
     fn text(&self, index: usize) -> Option<Vec<u8>> {
-        let text = self.0.coerce_string(self.1.get(index)?.clone()).ok()??;
-        Some(text.as_bytes().to_vec())
+        match self.1.get(index)? {
+            Value::String(text) => Some(text.as_bytes().to_vec()),
+            other => Some(self.0.coerce_string(other.clone()).ok()??.as_bytes().to_vec()),
+        }
     }
 
     fn type_name(&self, index: usize) -> &'static str {
@@ -284,7 +279,7 @@ impl structs::Values for Arguments<'_> {
 
 /// Returns a table with `struct.pack` and `struct.unpack`.
 fn struct_library(lua: &Lua) -> mlua::Result<Table> {
-    let pack = |lua: &Lua, (format, values): (mlua::LuaString, Variadic<Value>)| {
+    let pack = |lua: &Lua, (format, values): (mlua::LuaString, MultiValue)| {
         let bytes = structs::pack(&format.as_bytes(), &Arguments(lua, values));
         lua.create_string(bytes.map_err(mlua::Error::runtime)?)
     };
@@ -292,13 +287,16 @@ fn struct_library(lua: &Lua) -> mlua::Result<Table> {
         |lua: &Lua, (format, bytes, from): (mlua::LuaString, mlua::LuaString, Option<usize>)| {
             let (format, bytes) = (format.as_bytes(), bytes.as_bytes());
             let unpacked = structs::unpack(&format, &bytes, from.unwrap_or(1));
-            let (pieces, next) = unpacked.map_err(mlua::Error::runtime)?;
-            let value = |piece: &Piece<'_>| match piece {
-                Piece::Number(number) => Ok(Value::Number(*number)),
-                Piece::Bytes(bytes) => lua.create_string(bytes).map(Value::String),
-            };
-            let values = pieces.iter().map(value).chain([Ok(Value::Number(next as f64))]);
-            values.collect::<mlua::Result<Variadic<Value>>>()
+            let mut pieces = unpacked.map_err(mlua::Error::runtime)?;
+            let mut values = MultiValue::with_capacity(16);
+            for piece in &mut pieces {
+                values.push_back(match piece.map_err(mlua::Error::runtime)? {
+                    Piece::Number(number) => Value::Number(number),
+                    Piece::Bytes(bytes) => Value::String(lua.create_string(bytes)?),
+                });
+            }
+            values.push_back(Value::Number(pieces.next_place() as f64));
+            Ok(values)
         };
     let library = lua.create_table()?;
     library.raw_set("pack", lua.create_function(pack)?)?;

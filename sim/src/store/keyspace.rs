@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use hashbrown::HashMap;
+use hashbrown::hash_map::EntryRef;
+
 use super::commands;
 use super::error::CommandError;
 use super::sorted_set::SortedSet;
@@ -71,6 +74,12 @@ struct Entry {
     expires_at_ms: Option<i64>,
 }
 
+impl Entry {
+    fn lives(&self, now_ms: i64) -> bool {
+        self.expires_at_ms.is_none_or(|last_ms| now_ms <= last_ms)
+    }
+}
+
 /// The keys of one simulated server, and its clock.
 ///
 /// A key is alive while `now_ms <= expires_at_ms`, where `now_ms` is the clock in whole milliseconds, rounded down. A
@@ -78,7 +87,8 @@ struct Entry {
 /// one is alive again, as on a server whose clock steps back.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Keyspace {
-    entries: BTreeMap<Vec<u8>, Entry>,
+    /// In an order that nothing shows.
+    entries: HashMap<Vec<u8>, Entry>,
     now_us: u64,
     sweep_at_len: usize,
     published: Option<String>,
@@ -92,7 +102,7 @@ pub(crate) struct Keyspace {
 impl Default for Keyspace {
     fn default() -> Self {
         Keyspace {
-            entries: BTreeMap::new(),
+            entries: HashMap::new(),
             now_us: 0,
             sweep_at_len: SWEEP_FLOOR,
             published: None,
@@ -108,8 +118,9 @@ impl Keyspace {
         self.now_us = now_us;
     }
 
-    pub(crate) fn now_us(&self) -> u64 {
-        self.now_us
+    /// Returns the clock as `TIME` does: whole seconds since the epoch, and the microseconds beyond.
+    pub(crate) fn time(&self) -> [u64; 2] {
+        [self.now_us / 1_000_000, self.now_us % 1_000_000]
     }
 
     /// Counts the command at this place of the table.
@@ -154,12 +165,13 @@ impl Keyspace {
     /// removed.
     pub(crate) fn peek(&self, key: &[u8]) -> Option<(&Value, Option<i64>)> {
         let entry = self.entries.get(key)?;
-        self.lives(entry.expires_at_ms).then_some((&entry.value, entry.expires_at_ms))
+        entry.lives(self.now_ms()).then_some((&entry.value, entry.expires_at_ms))
     }
 
     /// Returns the number of live keys.
     pub(crate) fn live_len(&self) -> usize {
-        self.entries.values().filter(|entry| self.lives(entry.expires_at_ms)).count()
+        let now_ms = self.now_ms();
+        self.entries.values().filter(|entry| entry.lives(now_ms)).count()
     }
 
     /// Returns the live value of a key; removes the key if it is dead.
@@ -241,10 +253,6 @@ impl Keyspace {
         self.sweep_at_len = SWEEP_FLOOR;
     }
 
-    fn lives(&self, expires_at_ms: Option<i64>) -> bool {
-        expires_at_ms.is_none_or(|last_ms| self.now_ms() <= last_ms)
-    }
-
     fn note(&mut self, key: &[u8]) {
         if let Some(named) = &mut self.named
             && !named.contains(key)
@@ -255,12 +263,15 @@ impl Keyspace {
 
     fn touch(&mut self, key: &[u8]) -> Option<&mut Entry> {
         self.note(key);
-        let expires_at_ms = self.entries.get(key)?.expires_at_ms;
-        if !self.lives(expires_at_ms) {
-            self.entries.remove(key);
-            return None;
+        let now_ms = self.now_ms();
+        match self.entries.entry_ref(key) {
+            EntryRef::Occupied(entry) if entry.get().lives(now_ms) => Some(entry.into_mut()),
+            EntryRef::Occupied(entry) => {
+                entry.remove();
+                None
+            }
+            EntryRef::Vacant(_) => None,
         }
-        self.entries.get_mut(key)
     }
 
     /// Drops expired keys each time the number of keys has doubled, which bounds memory by the live keys. A server does
@@ -270,7 +281,7 @@ impl Keyspace {
             return;
         }
         let now_ms = self.now_ms();
-        self.entries.retain(|_, entry| entry.expires_at_ms.is_none_or(|last_ms| now_ms <= last_ms));
+        self.entries.retain(|_, entry| entry.lives(now_ms));
         self.sweep_at_len = (self.entries.len() * 2).max(SWEEP_FLOOR);
     }
 }

@@ -28,6 +28,7 @@ pub mod structs;
 
 use lockage_core::{CallTime, Command, ReplyError, ScriptId, key_beside};
 use lockage_redis::{Call, Reply};
+use smallvec::SmallVec;
 use thiserror::Error;
 
 pub use host::{CHUNK_NAME, Host, PRELUDE, number_as_word, sha1_hex, whole};
@@ -36,6 +37,9 @@ pub use key::{SimPlace, Simulated};
 pub use resp::RespValue;
 #[cfg(feature = "lua")]
 pub use sim_store::SimStore;
+
+/// The keys, the arguments or the words of a call, for which mostly no memory is asked.
+type Few<T> = SmallVec<[T; 6]>;
 
 /// Why the simulated store returned no outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -71,9 +75,9 @@ pub fn run_command<C: Command>(
     let mut call = Call::new(command, time);
     let reply = call.settle(|call| {
         let call = call.script_call();
-        let arguments: Vec<_> = call.arguments().collect();
+        let arguments: Few<_> = call.arguments().collect();
         let beside = command.beside().map(|id| key_beside(key, id));
-        let keys: Vec<_> = [key].into_iter().chain(beside.as_deref()).collect();
+        let keys: Few<_> = [key].into_iter().chain(beside.as_deref()).collect();
         script(call.script(), &keys, &arguments).map(Reply::from)
     });
     match reply? {

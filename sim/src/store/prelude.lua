@@ -46,17 +46,13 @@ local redis = {LOG_DEBUG = 0, LOG_VERBOSE = 1, LOG_NOTICE = 2, LOG_WARNING = 3, 
 -- A script has one time, which is told here: to ask the host takes longer.
 local seconds, microseconds, times_asked
 
-local function asks_time(...)
-  return (...) == 'TIME' and select('#', ...) == 1
-end
-
 local function time()
   times_asked = times_asked + 1
   return {seconds, microseconds}
 end
 
 function redis.call(...)
-  if asks_time(...) then
+  if (...) == 'TIME' and select('#', ...) == 1 then
     return time()
   end
   local reply, failure = command(...)
@@ -67,7 +63,7 @@ function redis.call(...)
 end
 
 function redis.pcall(...)
-  if asks_time(...) then
+  if (...) == 'TIME' and select('#', ...) == 1 then
     return time()
   end
   local reply, failure = command(...)

@@ -158,8 +158,7 @@ impl SimStore {
                 self.compiled.entry(script).or_insert(function)
             }
         };
-        let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_bytes()).collect();
-        let reply = self.interpreter.call(function, &keys, argv)?;
+        let reply = self.interpreter.call(function, keys.iter().copied(), argv)?;
         self.interpreter.take_lines(|line| {
             self.lines_run.insert((script, line));
         });
@@ -198,7 +197,10 @@ impl SimStore {
         argv: &[&[u8]],
     ) -> Result<RespValue, SimError> {
         match self.cache.get(&sha1.to_ascii_lowercase()) {
-            Some(function) => Ok(self.interpreter.call(function, keys, argv)?),
+            Some(function) => {
+                let keys = keys.iter().map(mlua::LuaString::wrap);
+                Ok(self.interpreter.call(function, keys, argv)?)
+            }
             None => {
                 Ok(RespValue::Error("NOSCRIPT No matching script. Please use EVAL.".to_owned()))
             }

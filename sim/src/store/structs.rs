@@ -115,34 +115,53 @@ pub fn pack(format: &[u8], values: &dyn Values) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// Returns the values from this place on, counted from 1, as `struct.unpack` does, and where the next one would begin.
+/// Returns the values from this place on, counted from 1, as `struct.unpack` does.
 ///
 /// # Errors
-/// The message of the script's error.
-pub fn unpack<'b>(
-    format: &[u8],
-    bytes: &'b [u8],
-    from: usize,
-) -> Result<(Vec<Piece<'b>>, usize), String> {
-    let mut at = from.saturating_sub(1);
-    let mut values = Vec::with_capacity(8);
+/// The message of the script's error, which the values too can be.
+pub fn unpack<'b>(format: &'b [u8], bytes: &'b [u8], from: usize) -> Result<Pieces<'b>, String> {
     let (big, items) = read_format(format)?;
-    for item in items {
-        let item = item?;
-        let too_short = || "data string too short".to_owned();
-        let piece = bytes.get(at..at + item.len()).ok_or_else(too_short)?;
+    Ok(Pieces { big, items, bytes, at: from.saturating_sub(1) })
+}
+
+/// The values that are unpacked.
+pub struct Pieces<'b> {
+    big: bool,
+    items: Items<'b>,
+    bytes: &'b [u8],
+    at: usize,
+}
+
+impl Pieces<'_> {
+    /// Returns where the next value would begin, counted from 1.
+    pub fn next_place(&self) -> usize {
+        self.at + 1
+    }
+}
+
+impl<'b> Iterator for Pieces<'b> {
+    type Item = Result<Piece<'b>, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let item = match self.items.next()? {
+            Ok(item) => item,
+            Err(error) => return Some(Err(error)),
+        };
+        let Some(piece) = self.bytes.get(self.at..self.at + item.len()) else {
+            return Some(Err("data string too short".to_owned()));
+        };
         let whole = || {
             let mut whole = [0; 8];
             whole[..piece.len()].copy_from_slice(piece);
-            turn(&mut whole[..piece.len()], big);
+            turn(&mut whole[..piece.len()], self.big);
             whole
         };
-        values.push(match item {
+        let value = match item {
             Item::Double => Piece::Number(f64::from_le_bytes(whole())),
             Item::Unsigned(_) => Piece::Number(u64::from_le_bytes(whole()) as f64),
             Item::Bytes(_) => Piece::Bytes(piece),
-        });
-        at += item.len();
+        };
+        self.at += item.len();
+        Some(Ok(value))
     }
-    Ok((values, at + 1))
 }

@@ -92,14 +92,12 @@ pub(super) fn getrange(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
 pub(super) fn setrange(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     let (offset, patch) = (integer(args[1])?, args[2]);
     let offset = usize::try_from(offset).map_err(|_| CommandError::Offset)?;
-    let len = keyspace.read::<Text>(args[0])?.map_or(0, Vec::len);
-    if patch.is_empty() {
-        return Ok(RespValue::count(len));
-    }
-    let end = offset
-        .checked_add(patch.len())
-        .filter(|end| *end <= TEXT_LEN_MAX)
-        .ok_or(CommandError::TooLong)?;
+    let end = offset.checked_add(patch.len()).filter(|end| *end <= TEXT_LEN_MAX);
+    let Some(end) = end.filter(|_| !patch.is_empty()) else {
+        let len = keyspace.read::<Text>(args[0])?.map_or(0, Vec::len);
+        let is_empty = patch.is_empty();
+        return if is_empty { Ok(RespValue::count(len)) } else { Err(CommandError::TooLong) };
+    };
     let text: &mut Text = keyspace.edit_or_new(args[0])?;
     text.resize(text.len().max(end), 0);
     text[offset..end].copy_from_slice(patch);
