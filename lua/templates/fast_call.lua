@@ -10,16 +10,17 @@
 -- The record is packed behind its tag and a colon. On any other record under the key the reply is the error
 -- $NEEDS_SLOW_PATH, and for a wrong argument it is $ARGUMENT. Nothing is written in either case.
 -- The reply is numbers, packed, of which the first is the time now (us).
-local key, call = KEYS[1], ARGV[1] or ''
+local argv, redis, struct = ARGV, redis, struct   -- to find a global costs more than to read a local
+local key, call = KEYS[1], argv[1] or ''
 local size = #call
 local now, skew
 
 local NEEDS_SLOW_PATH = '$NEEDS_SLOW_PATH the key holds what only the scripts of the slow path can read'
 local WRONG_CALL = '$ARGUMENT ARGV[1] must be what the script describes, ARGV[2] nothing or time and skew'
 
-if ARGV[2] then
-  if #ARGV[2] ~= 16 then return redis.error_reply(WRONG_CALL) end
-  now, skew = struct.unpack('<dd', ARGV[2])
+if argv[2] then
+  if #argv[2] ~= 16 then return redis.error_reply(WRONG_CALL) end
+  now, skew = struct.unpack('<dd', argv[2])
   if not (now >= 0 and now % 1 == 0 and now <= $LATEST_TIME
     and skew >= 0 and skew % 1 == 0 and skew <= $EXACT) then
     return redis.error_reply(WRONG_CALL)
