@@ -20,7 +20,7 @@ mod constants;
 mod sources;
 mod template;
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::OnceLock;
 
 use lockage_core::ScriptId;
 
@@ -64,22 +64,28 @@ impl Script {
 
 /// The script of this name.
 pub fn script(id: ScriptId) -> &'static Script {
-    // Invariant: the table has every script, in the order of `ScriptId::ALL`, which is sorted.
-    let index = ScriptId::ALL.binary_search(&id).expect("every script is in ScriptId::ALL");
-    &SCRIPTS[index]
+    static SCRIPTS: Scripts = Scripts::new();
+    SCRIPTS.get(id, sources::source)
 }
 
 /// Returns the script that runs this one for each of several keys: see `many.lua`.
 pub fn batch_script(id: ScriptId) -> &'static Script {
-    static SCRIPTS: [OnceLock<Script>; ScriptId::ALL.len()] =
-        [const { OnceLock::new() }; ScriptId::ALL.len()];
-    let index = ScriptId::ALL.binary_search(&id).expect("every script is in ScriptId::ALL");
-    SCRIPTS[index].get_or_init(|| Script::of(id, sources::many(id)))
+    static SCRIPTS: Scripts = Scripts::new();
+    SCRIPTS.get(id, sources::many)
 }
 
-static SCRIPTS: LazyLock<Vec<Script>> = LazyLock::new(|| {
-    ScriptId::ALL.into_iter().map(|id| Script::of(id, sources::source(id))).collect()
-});
+/// A script for each id, put together when it is first used: all at once would hold up the first call.
+struct Scripts([OnceLock<Script>; ScriptId::ALL.len()]);
+
+impl Scripts {
+    const fn new() -> Self {
+        Scripts([const { OnceLock::new() }; ScriptId::ALL.len()])
+    }
+
+    fn get(&self, id: ScriptId, source: fn(ScriptId) -> String) -> &Script {
+        self.0[id as usize].get_or_init(|| Script::of(id, source(id)))
+    }
+}
 
 #[cfg(test)]
 mod tests {
