@@ -139,11 +139,21 @@ impl PackedCall {
         PackedCall { script, bytes: bytes.into_iter().collect() }
     }
 
-    /// Packs numbers. A call of many costs spends much of its time here: by eight bytes, and not by single ones.
+    /// Packs numbers.
     pub(crate) fn of(script: ScriptId, numbers: impl Iterator<Item = u64>) -> Self {
-        let mut bytes = Vec::with_capacity(8 * numbers.size_hint().0);
-        numbers.for_each(|number| bytes.extend_from_slice(&packed(number)));
-        PackedCall { script, bytes }
+        let mut call = PackedCall::with_room(script, numbers.size_hint().0);
+        call.add(numbers);
+        call
+    }
+
+    /// Returns a call without numbers, of which so many are to be added.
+    pub(crate) fn with_room(script: ScriptId, numbers: usize) -> Self {
+        PackedCall { script, bytes: Vec::with_capacity(8 * numbers) }
+    }
+
+    /// Adds numbers. A call of many costs spends much of its time here: by eight bytes, and not by single ones.
+    pub(crate) fn add(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        numbers.into_iter().for_each(|number| self.bytes.extend_from_slice(&packed(number)));
     }
 
     /// Adds bytes.

@@ -16,7 +16,7 @@ use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, Cut, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Limit, Machine, Single, State};
+use crate::limit::{Composite, Limit, Machine, Single, State};
 use crate::record::{Body, Record, letters};
 use crate::time::Timestamp;
 
@@ -234,13 +234,14 @@ impl AcquireEach {
 
 /// Returns how many of the first costs fit into one call; under a limit with a log, few may differ.
 fn few_different(limit: &Limit, costs: impl Iterator<Item = u64>) -> usize {
-    let has_log = limit.singles().iter().any(Single::is_log);
+    if !limit.singles().iter().any(Single::is_log) {
+        return costs.count();
+    }
     let mut different = [0; MAX_DIFFERENT_COSTS];
     let fits = |cost: &u64| {
         // No cost is zero.
         let known = different.iter_mut().find(|it| **it == *cost || **it == 0);
-        let is_one = known.map(|it| *it = *cost).is_some();
-        is_one || !has_log
+        known.map(|it| *it = *cost).is_some()
     };
     costs.take_while(fits).count()
 }
@@ -333,16 +334,22 @@ impl<'a> Costs<'a> {
 fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
-    let letters = letters(singles.iter().map(|single| single.row().tag));
-    let letters = (script == ScriptId::CompositeAcquire).then_some(letters);
-    let numbers = |single: &Single| [&*single.config(), single.given()].concat();
-    let configs = singles.iter().flat_map(numbers);
-    let has_turns = singles.iter().any(Single::has_turns);
-    let max_wait = has_turns.then_some(costs.max_wait.as_micros());
-    let costs = costs.each.iter().copied();
-    let numbers = letters.into_iter().chain(configs).chain(max_wait).chain(costs);
-    Some(PackedCall::of(script, numbers))
+    let mut call = PackedCall::with_room(script, MOST_BEFORE_COSTS + costs.each.len());
+    if script == ScriptId::CompositeAcquire {
+        call.add([letters(singles.iter().map(|single| single.row().tag))]);
+    }
+    for single in singles.iter() {
+        call.add(single.config().iter().chain(single.given()).copied());
+    }
+    if singles.iter().any(Single::has_turns) {
+        call.add([costs.max_wait.as_micros()]);
+    }
+    call.add(costs.each.iter().copied());
+    Some(call)
 }
+
+/// The letters, and three numbers of each of several limits; or the configuration of one, and what it gives to calls.
+const MOST_BEFORE_COSTS: usize = 1 + 3 * Composite::MAX_LIMITS;
 
 /// Adds the limit, the longest wait if it has turns, and the costs, which follow the request.
 pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
+use foldhash::quality::RandomState;
 use futures_channel::oneshot;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
@@ -26,9 +27,9 @@ pub(super) type Outcome = Result<Vec<Decision>, Error>;
 /// A call, with an outcome for each of its keys.
 pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 
-/// Makes a call of its keys and their costs, which reports what came of it.
+/// Makes a call of its keys and what is asked for each, which reports what came of it.
 pub(super) type Dispatch =
-    dyn Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending + Send + Sync;
+    dyn Fn(Vec<(Arc<Subject>, AcquireEach)>, Vec<OwnedReport>) -> Sending + Send + Sync;
 
 /// How much may be in flight at one time.
 #[derive(Clone, Copy)]
@@ -166,9 +167,12 @@ pub(super) struct Driver {
     queue: Arc<Queue>,
     room: Room,
     dispatch: Arc<Dispatch>,
-    lines: HashMap<Arc<Subject>, VecDeque<Rider>>,
-    /// The keys with requests and no call in flight.
-    ready: VecDeque<Arc<Subject>>,
+    /// The line of each key that has requests or a call in flight.
+    lines: Slab<Line>,
+    /// Where it is.
+    places: HashMap<Arc<Subject>, usize, RandomState>,
+    /// The lines with requests and no call in flight.
+    ready: VecDeque<usize>,
     /// The requests in each call.
     seats: Slab<Call>,
     calls: FuturesUnordered<Numbered>,
@@ -176,8 +180,15 @@ pub(super) struct Driver {
     has_ended: bool,
 }
 
+struct Line {
+    subject: Arc<Subject>,
+    /// Those that are in no call.
+    riders: VecDeque<Rider>,
+}
+
 struct Call {
-    seats: Vec<(Arc<Subject>, Vec<Rider>)>,
+    /// The riders of each of its lines.
+    seats: Vec<(usize, VecDeque<Rider>)>,
     end: AbortHandle,
 }
 
@@ -186,8 +197,8 @@ type Numbered = Pin<Box<dyn Future<Output = (usize, Option<Vec<Outcome>>)> + Sen
 
 impl Driver {
     pub(super) fn new(queue: Arc<Queue>, room: Room, dispatch: Arc<Dispatch>) -> Self {
-        let (lines, ready, seats, calls) = Default::default();
-        Driver { queue, room, dispatch, lines, ready, seats, calls, has_ended: false }
+        let (lines, places, ready, seats, calls) = Default::default();
+        Driver { queue, room, dispatch, lines, places, ready, seats, calls, has_ended: false }
     }
 
     /// Ends when no request is left, and nothing is in flight.
@@ -219,17 +230,22 @@ impl Driver {
         }
         drop(asked);
         for (subject, rider) in requests {
-            let line = match self.lines.get_mut(&subject) {
-                Some(line) => line,
-                None => {
-                    let subject = Arc::new(subject);
-                    self.ready.push_back(Arc::clone(&subject));
-                    self.lines.entry(subject).or_default()
-                }
+            let place = match self.places.get(&subject) {
+                Some(place) => *place,
+                None => self.open(Arc::new(subject)),
             };
-            line.push_back(rider);
+            self.lines[place].riders.push_back(rider);
         }
         true
+    }
+
+    /// Opens the line of a key, and returns where it is.
+    fn open(&mut self, subject: Arc<Subject>) -> usize {
+        let line = Line { subject: Arc::clone(&subject), riders: VecDeque::new() };
+        let place = self.lines.insert(line);
+        self.places.insert(subject, place);
+        self.ready.push_back(place);
+        place
     }
 
     /// Drops calls without any waiting caller.
@@ -254,16 +270,18 @@ impl Driver {
             let free = self.room.calls - self.seats.len();
             let keys = self.ready.len().div_ceil(free).max(FEWEST_KEYS).min(self.room.keys);
             while seats.len() < keys && left > 0 {
-                let Some(subject) = self.ready.pop_front() else { break };
-                let riders = self.board(&subject, left, &mut reports);
+                let Some(place) = self.ready.pop_front() else { break };
+                let riders = self.board(place, left, &mut reports);
                 if riders.is_empty() {
-                    self.free(&subject);
+                    self.free(place);
                     continue;
                 }
                 left -= riders.len();
+                let subject = Arc::clone(&self.lines[place].subject);
                 let costs = riders.iter().map(|rider| rider.cost).collect();
-                asked.push((Arc::clone(&subject), costs));
-                seats.push((subject, riders));
+                let command = AcquireEach::new(subject.source.nominal(), costs);
+                asked.push((subject, command.expect("each was checked; they fit")));
+                seats.push((place, riders));
             }
             if seats.is_empty() {
                 continue;
@@ -285,15 +303,16 @@ impl Driver {
     /// Returns the first requests of a line, without those whose callers have gone.
     fn board(
         &mut self,
-        subject: &Arc<Subject>,
+        place: usize,
         most: usize,
         reports: &mut Vec<OwnedReport>,
-    ) -> Vec<Rider> {
-        let line = self.lines.get_mut(subject).expect("it is ready");
+    ) -> VecDeque<Rider> {
+        let Line { subject, riders: line } = &mut self.lines[place];
         line.retain(|rider| !rider.has_left());
         let costs = line.iter().map(|rider| rider.cost).take(most);
         let count = AcquireEach::fitting(subject.source.limit().as_ref(), costs);
-        let mut riders: Vec<Rider> = line.drain(..count).collect();
+        let behind = line.split_off(count);
+        let mut riders = mem::replace(line, behind);
         for rider in &mut riders {
             rider.is_sent = true;
             // One call is one failure, however many are in it.
@@ -324,7 +343,7 @@ impl Driver {
         let call = self.seats.remove(number);
         let panicked = || Err(StoreError::Unknown("the call panicked".into()).into());
         let mut outcomes = outcomes.map(Vec::into_iter);
-        for (subject, riders) in call.seats {
+        for (place, riders) in call.seats {
             hand_out(
                 riders,
                 match &mut outcomes {
@@ -332,16 +351,16 @@ impl Driver {
                     None => panicked(),
                 },
             );
-            self.free(&subject);
+            self.free(place);
         }
     }
 
     /// Frees a line, whose call has ended.
-    fn free(&mut self, subject: &Arc<Subject>) {
-        let Some(line) = self.lines.get(subject) else { return };
-        match line.is_empty() {
-            true => drop(self.lines.remove(subject)),
-            false => self.ready.push_back(Arc::clone(subject)),
+    fn free(&mut self, place: usize) {
+        if self.lines[place].riders.is_empty() {
+            self.places.remove(&self.lines.remove(place).subject);
+        } else {
+            self.ready.push_back(place);
         }
     }
 }
@@ -363,7 +382,7 @@ async fn numbered<E>(
     (number, sending.await.ok().and_then(Result::ok))
 }
 
-fn hand_out(riders: Vec<Rider>, outcome: Outcome) {
+fn hand_out(riders: VecDeque<Rider>, outcome: Outcome) {
     match outcome {
         Ok(decisions) => {
             let mut decisions = decisions.into_iter();

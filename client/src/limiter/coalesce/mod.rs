@@ -90,10 +90,10 @@ impl<S: Store + Clone + 'static> Limiter<S> {
         let store = Arc::new(self.store.clone());
         let room = if store.supports_batch() { MANY_KEYS } else { ONE_KEY };
         let dispatch =
-            move |asked: Vec<(Arc<Subject>, Vec<u64>)>, reports: Vec<OwnedReport>| -> Sending {
+            move |asked: Vec<(Arc<Subject>, AcquireEach)>, reports: Vec<OwnedReport>| -> Sending {
                 let store = Arc::clone(&store);
                 Box::pin(async move {
-                    let outcomes = send(&*store, asked).await;
+                    let outcomes = send(&*store, &asked).await;
                     // A store that answers for one key is there.
                     let told = outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first());
                     for report in reports {
@@ -181,9 +181,20 @@ const ONE_KEY: Room = Room { keys: 1, calls: usize::MAX };
 /// Returns an outcome for each key.
 async fn send<S: Store>(
     store: &S,
-    asked: Vec<(Arc<Subject>, Vec<u64>)>,
+    asked: &[(Arc<Subject>, AcquireEach)],
 ) -> Vec<Result<Vec<Decision>, Error>> {
-    let riders: usize = asked.iter().map(|(_, costs)| costs.len()).sum();
+    match asked {
+        // As it would have gone by itself.
+        [(subject, command)] => vec![subject.source.execute(store, &subject.key, command).await],
+        // On the heap, so that a call for one key is small.
+        _ => Box::pin(send_batch(store, asked)).await,
+    }
+}
+
+async fn send_batch<S: Store>(
+    store: &S,
+    asked: &[(Arc<Subject>, AcquireEach)],
+) -> Vec<Result<Vec<Decision>, Error>> {
     let mut outcomes: Vec<_> = asked.iter().map(|_| None).collect();
     let mut left: Vec<usize> = (0..asked.len()).collect();
     // Views of a limiter under other limits share its lines.
@@ -191,19 +202,9 @@ async fn send<S: Store>(
         let source = &asked[first].0.source;
         let (these, others) = left.into_iter().partition(|&index| asked[index].0.source == *source);
         let these: Vec<usize> = these;
-        let call = |&index: &usize| {
-            let (subject, costs) = &asked[index];
-            let command = AcquireEach::new(source.nominal(), costs.clone());
-            (&subject.key, command.expect("each was checked; they fit"))
-        };
+        let call = |&index: &usize| (&asked[index].0.key, asked[index].1.clone());
         let calls: Vec<_> = these.iter().map(call).collect();
-        let answers = match &calls[..] {
-            // As it would have gone by itself.
-            [(key, command)] if riders == 1 || !store.supports_batch() => {
-                vec![source.execute(store, key, command).await]
-            }
-            calls => source.execute_batch(store, calls).await,
-        };
+        let answers = source.execute_batch(store, &calls).await;
         for (index, answer) in these.into_iter().zip(answers) {
             outcomes[index] = Some(answer);
         }
@@ -225,7 +226,7 @@ impl Coalescer {
         runtime: impl Spawn,
         max_waiting: usize,
         room: Room,
-        dispatch: impl Fn(Vec<(Arc<Subject>, Vec<u64>)>, Vec<OwnedReport>) -> Sending
+        dispatch: impl Fn(Vec<(Arc<Subject>, AcquireEach)>, Vec<OwnedReport>) -> Sending
         + Send
         + Sync
         + 'static,
