@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use lockage_core::{Command, Timestamp};
 use loom::future::{AtomicWaker, block_on};
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
@@ -61,20 +62,26 @@ impl Answer {
 /// Returns a coalescer whose calls wait for this answer, and tell each request its cost.
 fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
-    let dispatch = move |asked: Vec<(Arc<Subject>, Vec<u64>)>, _| -> Sending {
+    let dispatch = move |asked: Vec<(Arc<Subject>, AcquireEach)>, _| -> Sending {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             poll_fn(|context| answer.poll(context)).await;
-            let each = |costs: &Vec<u64>| Ok(costs.iter().map(|cost| decision(*cost)).collect());
-            asked.iter().map(|(_, costs)| each(costs)).collect()
+            asked.iter().map(|(_, command)| Ok(costs(command).map(decision).collect())).collect()
         })
     };
     Arc::new(Coalescer::new(Threads, 10, Room { keys: 2, calls: 1 }, dispatch))
 }
 
+/// Returns by how much each request lowers what remains.
+fn costs(command: &AcquireEach) -> impl Iterator<Item = u64> {
+    let decisions = command.apply(&mut None, Timestamp::EPOCH).unwrap();
+    let mut left = 10;
+    decisions.into_iter().map(move |it| std::mem::replace(&mut left, it.remaining) - it.remaining)
+}
+
 fn decision(remaining: u64) -> Decision {
     let limit = "fixed-window 10/s".parse().unwrap();
-    let unused = crate::limiter::fallback::unused(limit, 1, lockage_core::Timestamp::EPOCH);
+    let unused = crate::limiter::fallback::unused(limit, 1, Timestamp::EPOCH);
     let mut decision = unused.unwrap();
     decision.remaining = remaining;
     decision
