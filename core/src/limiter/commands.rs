@@ -16,7 +16,7 @@ use crate::call::{PackedCall, TextCall};
 use crate::command::{Command, Cut, ScriptId};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
-use crate::limit::{Composite, Limit, Machine, Single, State};
+use crate::limit::{Limit, Machine, Single, State};
 use crate::record::{Body, Record, letters};
 use crate::time::Timestamp;
 
@@ -334,22 +334,16 @@ impl<'a> Costs<'a> {
 fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
-    let mut call = PackedCall::with_room(script, MOST_BEFORE_COSTS + costs.each.len());
-    if script == ScriptId::CompositeAcquire {
-        call.add([letters(singles.iter().map(|single| single.row().tag))]);
-    }
-    for single in singles.iter() {
-        call.add(single.config().iter().chain(single.given()).copied());
-    }
-    if singles.iter().any(Single::has_turns) {
-        call.add([costs.max_wait.as_micros()]);
-    }
+    // A limit has seven numbers at most.
+    let mut call = PackedCall::with_room(script, 7 * singles.len() + 1 + costs.each.len());
+    let tags = singles.iter().map(|single| single.row().tag);
+    call.add((script == ScriptId::CompositeAcquire).then(|| letters(tags)));
+    singles.iter().for_each(|it| call.add(it.config().iter().chain(it.given()).copied()));
+    let has_turns = singles.iter().any(Single::has_turns);
+    call.add(has_turns.then_some(costs.max_wait.as_micros()));
     call.add(costs.each.iter().copied());
     Some(call)
 }
-
-/// The letters, and three numbers of each of several limits; or the configuration of one, and what it gives to calls.
-const MOST_BEFORE_COSTS: usize = 1 + 3 * Composite::MAX_LIMITS;
 
 /// Adds the limit, the longest wait if it has turns, and the costs, which follow the request.
 pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {
