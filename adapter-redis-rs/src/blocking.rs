@@ -18,6 +18,9 @@ use crate::{command, read};
 /// It opens as many connections as concurrent calls, keeps them, and drops those that failed or did not answer in time.
 /// Clones share them.
 ///
+/// The client waits for a reply with a timeout, and on Linux a signal ends such a wait, as may a process that another
+/// thread starts: the call is `Unknown` then.
+///
 /// ```no_run
 /// use std::time::Duration;
 /// use lockage_redis_rs::{BlockingLimiter, BlockingRedisStore, limit};

@@ -6,7 +6,8 @@ mod resp;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -245,7 +246,7 @@ impl Shared {
                 let connection = client.and_then(|client| Connection::to_server(&shared, client));
                 let mut state = shared.state();
                 if state.closed {
-                    return;
+                    break;
                 }
                 if let Ok(connection) = connection {
                     state.open();
@@ -254,6 +255,13 @@ impl Shared {
                     connection.run();
                 }
             }
+            stop_listening(listener);
         })
     }
+}
+
+/// Refuses connections from now on. To close a listener is not enough: a process that another thread starts has a copy
+/// of it until it executes its program, and while that is open, connections are accepted.
+fn stop_listening(listener: TcpListener) {
+    let _ = TcpStream::from(OwnedFd::from(listener)).shutdown(Shutdown::Both);
 }

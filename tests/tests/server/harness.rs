@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::Command;
 use std::time::Duration;
 
 use lockage_tests::server::{Cluster, Proxy, Sentinels, Server};
@@ -148,7 +149,8 @@ fn a_proxy_refuses_delays_and_loses_everything_while_it_is_told_to() {
     let proxy = Proxy::start(server.port());
     let mut existing = connect(&proxy.url());
     proxy.refuse(true);
-    assert!(increment(&mut existing).unwrap_err().is_connection_dropped());
+    let dropped = increment(&mut existing).unwrap_err();
+    assert!(dropped.is_connection_dropped(), "{dropped:?}");
     let refused = Client::open(proxy.url()).unwrap().get_connection().map(|_| ()).unwrap_err();
     assert!(refused.is_connection_refusal(), "{refused:?}");
     proxy.refuse(false);
@@ -156,17 +158,42 @@ fn a_proxy_refuses_delays_and_loses_everything_while_it_is_told_to() {
     let mut existing = connect(&proxy.url());
     existing.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     proxy.delay_replies(Duration::from_millis(300));
-    assert!(increment(&mut existing).unwrap_err().is_timeout());
+    let late = increment(&mut existing).unwrap_err();
+    assert!(late.is_timeout(), "{late:?}");
     proxy.delay_replies(Duration::ZERO);
     assert_eq!(increment(&mut connect(&proxy.url())).unwrap(), 2);
 
     let mut existing = connect(&proxy.url());
     existing.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     proxy.black_hole(true);
-    assert!(increment(&mut existing).unwrap_err().is_timeout());
+    let lost = increment(&mut existing).unwrap_err();
+    assert!(lost.is_timeout(), "{lost:?}");
     proxy.black_hole(false);
     assert_eq!(increment(&mut connect(&proxy.url())).unwrap(), 3);
     assert_eq!(server.executions(), 3);
+}
+
+#[test]
+fn a_proxy_refuses_at_once_while_processes_are_started() {
+    let server = Server::start();
+    let proxy = Proxy::start(server.port());
+    let refuses = || {
+        proxy.refuse(true);
+        let error = TcpStream::connect(("127.0.0.1", proxy.port())).err();
+        proxy.refuse(false);
+        error.is_some_and(|it| it.kind() == std::io::ErrorKind::ConnectionRefused)
+    };
+    std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| (0..500).filter(|_| !refuses()).count());
+        // Until a process executes its program, it has a copy of whatever this one has open. None ends by itself: one
+        // that ends before its starter goes on interrupts reads with a timeout, those of other tests too.
+        while !rounds.is_finished() {
+            let mut process = Command::new("sleep").arg("60").spawn().unwrap();
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+        assert_eq!(rounds.join().unwrap(), 0);
+    });
 }
 
 #[test]
