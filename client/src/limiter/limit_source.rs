@@ -119,6 +119,14 @@ impl LimitSource {
         })
     }
 
+    /// Tells the known limit of `key` without a copy of one that was given.
+    pub(super) fn with_known<T>(&self, key: &Key, tell: impl FnOnce(&Limit) -> T) -> Option<T> {
+        match &self.origin {
+            Origin::Given(limit) => Some(tell(limit)),
+            Origin::Stored(_) => self.known(key).map(|known| tell(&known.limit)),
+        }
+    }
+
     /// Returns the limit of `key`: of stored ones only the last that was read.
     pub(super) fn read_before(&self, key: &Key) -> Option<Known> {
         match &self.origin {

@@ -105,8 +105,8 @@ impl Permits {
                 node.waiters = Arc::default();
                 let waiters = Arc::clone(&node.waiters);
                 shard.told.calls += 1;
-                let (permits, sent, is_over) = (self, now, false);
-                Step::Ask(Asking { permits, key, ask, config, sent, waiters, is_over })
+                let (permits, limit, sent, is_over) = (self, Box::new(*limit), now, false);
+                Step::Ask(Asking { permits, key, limit, ask, config, sent, waiters, is_over })
             }
         }
     }
@@ -145,8 +145,8 @@ impl Permits {
 impl Node {
     /// Returns what may be asked for under this limit. What was granted under another one is dropped.
     fn under(&mut self, limit: &Limit, prefetch: &Prefetch) -> Option<PrefetchConfig> {
-        match self.limit {
-            Some((known, config)) if known == *limit => config,
+        match &self.limit {
+            Some((known, config)) if known == limit => *config,
             _ => {
                 let config = PrefetchConfig::new(limit, prefetch.permits, prefetch.lease).ok();
                 self.held.forget();
@@ -158,10 +158,10 @@ impl Node {
 
     /// Admits a request by what is held, if that is enough.
     fn serve(&mut self, cost: u64, told: &mut PrefetchStats, now: Duration) -> Option<Decision> {
-        let (limit, _) = self.limit?;
+        let (limit, _) = self.limit.as_ref()?;
         let left = self.held.spend(cost, now)?;
         told.count(cost);
-        Some(self.spent(&limit, left, now))
+        Some(self.spent(limit, left, now))
     }
 
     fn spent(&self, limit: &Limit, left: u64, now: Duration) -> Decision {
@@ -189,6 +189,8 @@ impl PrefetchStats {
 pub(super) struct Asking<'a> {
     permits: &'a Permits,
     key: &'a Key,
+    /// Under which it asks.
+    limit: Box<Limit>,
     ask: Ask,
     config: PrefetchConfig,
     sent: Duration,
@@ -206,10 +208,10 @@ impl Asking<'_> {
     pub(super) fn answered(
         self,
         decision: Decision,
-        is_under_its_limit: impl FnOnce() -> bool,
+        is_under: impl FnOnce(&Limit) -> bool,
     ) -> Option<Decision> {
         match decision.verdict {
-            Verdict::Allowed if is_under_its_limit() => Some(self.granted(decision)),
+            Verdict::Allowed if is_under(&self.limit) => Some(self.granted(decision)),
             Verdict::Allowed => Some(decision),
             Verdict::Denied { retry_after, .. } => {
                 self.denied(retry_after);

@@ -122,9 +122,18 @@ impl<T: Stage + Send, N: Next> Next for Link<'_, T, N> {
     async fn run<C: Call>(&self, target: &Target<'_>, call: &C) -> Result<C::Outcome, Error> {
         match self.stage {
             None => self.next.run(target, call).await,
-            // In a box: the future of every call would have room for all stages, and be moved with it.
-            Some(stage) => Box::pin(stage.run(target, call, &self.next)).await,
+            Some(stage) => stage.run(target, call, &InBox(&self.next)).await,
         }
+    }
+}
+
+/// What comes after a stage, in a box: else the future of every call would have room for all of it, and be moved with it.
+/// An answer of the stage itself takes no box.
+struct InBox<'a, N>(&'a N);
+
+impl<N: Next> Next for InBox<'_, N> {
+    async fn run<C: Call>(&self, target: &Target<'_>, call: &C) -> Result<C::Outcome, Error> {
+        Box::pin(self.0.run(target, call)).await
     }
 }
 

@@ -4,13 +4,12 @@ use std::iter::once;
 use std::time::Duration;
 
 use lockage_core::flow::PrefetchConfig;
-use lockage_core::{ConfigError, Decision, FixedWindow};
+use lockage_core::{ConfigError, Decision, FixedWindow, Limit};
 
 use super::Limiter;
 use super::call::{AcquireOne, Call, Change, Outcome};
 use super::permits::{Permits, Step};
 use super::pipeline::{Next, Stage, Target};
-use super::stored_limits::Known;
 use crate::error::Error;
 use crate::key::Key;
 use crate::retry_store::HasTimeout;
@@ -179,10 +178,11 @@ impl Permits {
         acquire: &AcquireOne,
         next: &N,
     ) -> Result<Option<Decision>, Error> {
-        let Some(Known { limit, .. }) = target.source.known(target.key) else { return Ok(None) };
         let mut may_wait = true;
         loop {
-            match self.next(target.key, &limit, acquire.cost, may_wait) {
+            let under = |limit: &Limit| self.next(target.key, limit, acquire.cost, may_wait);
+            let Some(step) = target.source.with_known(target.key, under) else { return Ok(None) };
+            match step {
                 Step::Spent(decision) => return Ok(Some(decision)),
                 Step::Wait(answer) => {
                     if let Ok(decision) = answer.await {
@@ -193,8 +193,8 @@ impl Permits {
                 Step::Ask(asking) => {
                     let whole = acquire.of_cost(acquire.cost + asking.ahead());
                     let decision = next.run(target, &whole).await?;
-                    return Ok(asking.answered(decision, || {
-                        target.source.known(target.key).is_some_and(|known| known.limit == limit)
+                    return Ok(asking.answered(decision, |limit| {
+                        target.source.with_known(target.key, |known| known == limit) == Some(true)
                     }));
                 }
             }

@@ -1,8 +1,9 @@
 //! What is known of many keys, behind several locks.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
 
+use foldhash::quality::RandomState;
 use lockage_core::ConfigError;
 use lru::LruCache;
 
@@ -19,7 +20,7 @@ pub(super) type Recent<V> = LruCache<Key, V, RandomState>;
 /// As many as `max_keys`.
 pub(super) fn recent<V>(max_keys: NonZeroUsize) -> Recent<V> {
     // One with a capacity from the start would take all its memory at once.
-    let mut keys = LruCache::unbounded_with_hasher(RandomState::new());
+    let mut keys = LruCache::unbounded_with_hasher(RandomState::default());
     keys.resize(max_keys);
     keys
 }
@@ -40,7 +41,7 @@ impl<T> Shards<T> {
         let count = max_keys.div_ceil(KEYS_PER_SHARD).clamp(1, MAX_SHARDS);
         let max_keys = NonZeroUsize::new(max_keys / count).ok_or(ConfigError::Zero { what })?;
         let shards = (0..count).map(|_| Mutex::new(make(max_keys))).collect();
-        Ok(Shards { shards, hasher: RandomState::new() })
+        Ok(Shards { shards, hasher: RandomState::default() })
     }
 
     /// The one that knows `key`.

@@ -104,15 +104,7 @@ impl Limit {
 
     /// Returns whether it has a calendar window.
     pub fn has_calendar(&self) -> bool {
-        match self {
-            Limit::CalendarWindow(_) => true,
-            // Each call asks: of most limits, without a copy.
-            Limit::Composite(all) => {
-                let is_one = |single: &Single| matches!(single, Single::CalendarWindow(_));
-                all.singles().iter().any(is_one)
-            }
-            _ => false,
-        }
+        self.singles().iter().any(|single| matches!(single, Single::CalendarWindow(_)))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Several limits applied together.
 
 use core::ops::Deref;
+use core::slice;
 
 use super::{Limit, Single};
 use crate::error::ConfigError;
@@ -10,7 +11,11 @@ use crate::error::ConfigError;
 /// A request is admitted if each of them admits it, and is then charged to each, otherwise to none. See [`Limit::all`]
 /// and [`Limit::parts`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Composite(Singles);
+pub struct Composite {
+    /// Entries from `count` on repeat the first.
+    singles: [Single; Composite::MAX_LIMITS],
+    count: usize,
+}
 
 impl Composite {
     /// The most limits of a composite.
@@ -28,32 +33,23 @@ impl Composite {
             singles[index] = only;
             index += 1;
         }
-        Ok(Composite(Singles { singles, count }))
-    }
-
-    pub(super) fn singles(&self) -> Singles {
-        self.0
+        Ok(Composite { singles, count })
     }
 }
 
 /// The parts of a limit: itself, or those of a composite.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Singles {
-    /// Entries from `count` on repeat the first.
-    singles: [Single; Composite::MAX_LIMITS],
-    count: usize,
+pub(crate) enum Singles<'a> {
+    One(Single),
+    All(&'a Composite),
 }
 
-impl From<Single> for Singles {
-    fn from(single: Single) -> Self {
-        Singles { singles: [single; Composite::MAX_LIMITS], count: 1 }
-    }
-}
-
-impl Deref for Singles {
+impl Deref for Singles<'_> {
     type Target = [Single];
 
     fn deref(&self) -> &[Single] {
-        &self.singles[..self.count]
+        match self {
+            Singles::One(single) => slice::from_ref(single),
+            Singles::All(Composite { singles, count }) => &singles[..*count],
+        }
     }
 }

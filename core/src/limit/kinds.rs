@@ -121,10 +121,10 @@ macro_rules! kinds {
             }
 
             /// Returns its parts: itself, or those of a composite.
-            pub(crate) fn singles(&self) -> Singles {
-                match *self {
-                    $(Limit::$kind(limit) => Single::$kind(limit).into(),)*
-                    Limit::Composite(all) => all.singles(),
+            pub(crate) fn singles(&self) -> Singles<'_> {
+                match self {
+                    $(Limit::$kind(limit) => Singles::One(Single::$kind(*limit)),)*
+                    Limit::Composite(all) => Singles::All(all),
                 }
             }
         }

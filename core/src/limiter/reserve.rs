@@ -16,7 +16,7 @@ use crate::command::{Command, ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
-use crate::limit::{Limit, Singles};
+use crate::limit::{Limit, Single};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -105,7 +105,7 @@ impl Reserve {
     fn repeated(
         &self,
         known: &ReservationRecord,
-        limits: &Singles,
+        limits: &[Single],
     ) -> Result<Reserved, RecordError> {
         let told = match known.stage {
             Stage::Open { cost, .. }
