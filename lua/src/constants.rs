@@ -51,6 +51,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LATEST_TIME", Timestamp::MAX.as_micros()),
         // The latest end of what a call can ask for: as long after the latest time.
         ("LATEST_END", exact - span / 2),
+        ("COMPOSITE_NUMBER", tag_number(COMPOSITE, b':').into()),
         ("LOCK_NUMBER", tag_number(LOCK, b':').into()),
         ("LOG_NUMBER", tag_number(LOG, b':').into()),
         ("MAX_LOG", SlidingLog::MAX_LIMIT),

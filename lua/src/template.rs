@@ -104,7 +104,7 @@ impl Library {
         // As many as several have numbers at most.
         let len = |it: Algorithm<'_>| it.names("config").len() + it.names("state").len();
         let most = library.algorithms(true).map(len).max().unwrap_or_default();
-        let doubles = format!("<{}", "d".repeat(Composite::MAX_LIMITS * most));
+        let doubles = "d".repeat(1 + Composite::MAX_LIMITS * most);
         let of_files = [("LETTERS", letters), ("DOUBLES", doubles)];
         library.constants = Arc::new(constants.into_iter().chain(of_files).collect());
         library

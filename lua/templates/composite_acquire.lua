@@ -7,9 +7,18 @@
 $fast_call
 -- A key of another type is none of these records.
 local record = redis.pcall('GET', key)
-local sub = string.sub
+local sub, unpack = string.sub, unpack
 if size == 0 or size % 8 ~= 0 then return redis.error_reply(WRONG_CALL) end
-local letters, configs, numbers, count = struct.unpack('<d', call), 0, 0, 0
+-- The tag of a record, the letters, the configurations, and the states that are stored behind them.
+local all
+if record then
+  if #record % 8 ~= 3 then return redis.error_reply(NEEDS_SLOW_PATH) end
+  all = {struct.unpack(sub('<I3$DOUBLES', 1, 3 + (#record - 3) / 8), record)}
+  if all[1] ~= $COMPOSITE_NUMBER then return redis.error_reply(NEEDS_SLOW_PATH) end
+else
+  all = {0, struct.unpack('<d', call)}
+end
+local letters, configs, numbers, count = all[2], 0, 0, 0
 local rest = letters
 while rest ~= 0 do
   local kind = rest % 256
@@ -18,36 +27,30 @@ while rest ~= 0 do
     configs, numbers = configs + $CONFIGS, numbers + $STATES
   $end
   else
-    return redis.error_reply(WRONG_CALL)
+    return redis.error_reply(record and NEEDS_SLOW_PATH or WRONG_CALL)
   end
   rest, count = (rest - kind) / 256, count + 1
 end
 local head = 8 + 8 * configs
-if size <= head or count < 2 or count > $MAX_LIMITS then return redis.error_reply(WRONG_CALL) end
-local DOUBLES = '$DOUBLES'   -- of which the first few tell the form of as many numbers
--- The configurations with the states that are stored behind them, and the new states: of two limits four numbers or more.
-local all, state = nil, {0, 0, 0, 0}
+if size <= head or count < 2 or count > $MAX_LIMITS then
+  return redis.error_reply(record and NEEDS_SLOW_PATH or WRONG_CALL)
+end
+local DOUBLES = '<$DOUBLES'   -- of which the first few tell the form of as many numbers
 if record then
-  if #record ~= 3 + head + 8 * numbers or sub(record, 1, 3) ~= '$COMPOSITE:'
-    or string.find(record, sub(call, 1, head), 4, true) ~= 4
-  then
+  if #record ~= 3 + head + 8 * numbers or string.find(record, sub(call, 1, head), 4, true) ~= 4 then
     return redis.error_reply(NEEDS_SLOW_PATH)
   end
-  all = {struct.unpack(sub(DOUBLES, 1, 1 + configs + numbers), record, 12)}
-  for i = 1 + configs, configs + numbers do
-    local number = all[i]
-    if not (number >= 0 and number % 1 == 0 and number <= $EXACT) then return redis.error_reply(NEEDS_SLOW_PATH) end
-  end
 else
-  all = {struct.unpack(sub(DOUBLES, 1, 1 + configs), call, 9)}
-  for i = 1, configs do
+  all = {0, struct.unpack(sub(DOUBLES, 1, 2 + configs), call)}
+  for i = 3, 2 + configs do
     local number = all[i]
     if not (number >= 1 and number % 1 == 0 and number <= $EXACT) then return redis.error_reply(WRONG_CALL) end
   end
 end
 
 -- What counts of each now, and the largest cost that all of them admit.
-local c, o, s, least = 1, 1 + configs, 1, $EXACT
+local state = {0, 0, 0, 0}   -- the new one: of two limits four numbers or more
+local c, o, s, least = 3, 3 + configs, 1, $EXACT
 rest = letters
 while rest ~= 0 do
   local kind, wrong, left = rest % 256
@@ -55,9 +58,12 @@ while rest ~= 0 do
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
     local $state = $old_at
-    $wrong
     if not record then
+      $wrong
+      if wrong then return redis.error_reply(WRONG_CALL) end
       $new
+    elseif not ($each_state >= 0 and $each_state % 1 == 0 and $each_state <= $EXACT) then
+      return redis.error_reply(NEEDS_SLOW_PATH)
     end
     $settle
     $left
@@ -65,7 +71,6 @@ while rest ~= 0 do
     c, o, s = c + $CONFIGS, o + $STATES, s + $STATES
   $end
   end
-  if wrong then return redis.error_reply(WRONG_CALL) end
   if left < least then least = left end
   rest = (rest - kind) / 256
 end
@@ -82,7 +87,7 @@ if charged == 0 then return reply end
 
 -- Each is charged. The record is kept for as long as any of them, and its expiry stays where the old one was kept so long.
 local cost, new_till, old_till = charged, 0, record and 0
-c, o, s, rest = 1, 1 + configs, 1, letters
+c, o, s, rest = 3, 3 + configs, 1, letters
 while rest ~= 0 do
   local kind, till, span, is_kept = rest % 256
   $for_each_plain

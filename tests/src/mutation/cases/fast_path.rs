@@ -113,12 +113,13 @@ fn wrong_states() -> Cases {
     cases(&texts(&records), [at(&[5000, LATEST], CompositeAcquire, &calls)])
 }
 
-/// Letters that are none or stand for more numbers than there are, and bytes behind the last number.
+/// Another tag, letters that are none or stand for more numbers than there are, and bytes behind the last number.
 fn wrong_letters() -> Cases {
     let two = 70 + 70 * 256;
     let state = "10 1000 10 1000 5000 3 5000 3";
     let records = [
         format!("C1#{two} {state}"),
+        format!("C2#{two} {state}"),
         format!("C1#{} {state}", two + 65536),
         format!("C1#{two} {state} &7"),
         format!("C1#{two}"),
