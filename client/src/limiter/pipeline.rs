@@ -32,6 +32,42 @@ pub(super) struct Stages {
     pub(super) coalescing: Option<Arc<Coalescer>>,
 }
 
+impl Stages {
+    /// Whether a call goes straight to the store.
+    fn are_none(&self) -> bool {
+        matches!(
+            self,
+            Stages {
+                observer: _,
+                shadow: None,
+                fallback: None,
+                prefetch: None,
+                deny_cache: None,
+                circuit_breaker: None,
+                idempotency: None,
+                coalescing: None,
+            }
+        )
+    }
+
+    async fn run<C: Call>(
+        &self,
+        store: impl Next,
+        target: &Target<'_>,
+        call: &C,
+    ) -> Result<C::Outcome, Error> {
+        // From the store outwards: the last one here is the first that a call meets.
+        let chain = Link { stage: &self.coalescing, next: store };
+        let chain = Link { stage: &self.idempotency, next: chain };
+        let chain = Link { stage: &self.circuit_breaker, next: chain };
+        let chain = Link { stage: &self.deny_cache, next: chain };
+        let chain = Link { stage: &self.prefetch, next: chain };
+        let chain = Link { stage: &self.fallback, next: chain };
+        let chain = Link { stage: &self.shadow, next: chain };
+        chain.run(target, call).await
+    }
+}
+
 /// Where a call goes, and under which limit.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'a> {
@@ -91,17 +127,10 @@ impl<S: Store> Limiter<S> {
         let mut answer = match Key::under(&self.prefix, id) {
             Ok(key) => {
                 let target = Target { id, key: &key, source: &self.source, report: None };
-                let stages = &self.stages;
-                // From the store outwards: the last one here is the first that a call meets.
-                let chain = ToStore(&self.store);
-                let chain = Link { stage: &stages.coalescing, next: chain };
-                let chain = Link { stage: &stages.idempotency, next: chain };
-                let chain = Link { stage: &stages.circuit_breaker, next: chain };
-                let chain = Link { stage: &stages.deny_cache, next: chain };
-                let chain = Link { stage: &stages.prefetch, next: chain };
-                let chain = Link { stage: &stages.fallback, next: chain };
-                let chain = Link { stage: &stages.shadow, next: chain };
-                chain.run(&target, call).await
+                match self.stages.are_none() {
+                    true => call.send(&self.store, &target).await,
+                    false => self.stages.run(ToStore(&self.store), &target, call).await,
+                }
             }
             Err(error) => Err(error.into()),
         };
