@@ -48,7 +48,8 @@ EXCUSED = {
 
 # Points of tasks in the background, which are no job's: they end with their process.
 TASKS = ("locks/task.rs", "limiter/coalesce/driver.rs", "limiter/coalesce/mod.rs: let outcomes = send(",
-         "limiter/coalesce/mod.rs: vec![source.execute(", "limiter/coalesce/mod.rs: calls => source.execute_batch(",
+         "limiter/coalesce/mod.rs: [(subject, command)] =>", "limiter/coalesce/mod.rs: _ => Box::pin(send_batch(",
+         "limiter/coalesce/mod.rs: let answers = source.execute_batch(",
          "limiter/limit_source.rs: return batch(", "limiter/limit_source.rs: for ((key, command), outcome) in",
          "limiter/limit_source.rs: Ok(outcome) => self.settled(", "limiter/limit_source.rs: batch(store, own.iter()",
          "limiter/limit_source.rs: let outcomes = store.execute_batch(", "locks/request.rs: store.execute(key, &lock.withdraw",
@@ -192,8 +193,8 @@ def note(tree):
     with open(source / "lib.rs", "a") as library:
         library.write("\n#[doc(hidden)]\npub mod noted;\n")
     # Each point is another type around a future.
-    library = tree / "world/src/lib.rs"
-    library.write_text('#![recursion_limit = "1024"]\n' + library.read_text())
+    for library in [source / "lib.rs", tree / "world/src/lib.rs"]:
+        library.write_text('#![recursion_limit = "1024"]\n' + library.read_text())
     node, task = tree / "world/src/simulation/node.rs", "self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task))"
     replace(node, "drop(running);", "lockage::noted::cancel(|| drop(running));")
     replace(node, f"let task = {task};", f"let task = {task}.map(|task| lockage::noted::cancel(|| drop(task)));")

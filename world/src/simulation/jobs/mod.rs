@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::future::join;
 use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
 use lockage::locks::{Cached, Quorum, RunOnce};
 use lockage::runtime::Runtime;
@@ -91,7 +92,14 @@ impl<P: Place> Life<P> {
         match work {
             Work::Ask { id, cost, verb, times, every_us } => {
                 for _ in 0..times {
-                    self.ask(id, cost, verb).await;
+                    match verb {
+                        // What is asked for several ids at one time shares a call.
+                        Verb::Acquire { .. } if self.plan.options.batches => {
+                            let other = self.ask((id + 1) % IDS.len(), cost, verb);
+                            join(self.ask(id, cost, verb), other).await;
+                        }
+                        _ => self.ask(id, cost, verb).await,
+                    }
                     self.runtime.sleep(micros(every_us)).await;
                 }
             }
