@@ -6,8 +6,7 @@ mod resp;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
-use std::os::fd::OwnedFd;
+use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -263,5 +262,9 @@ impl Shared {
 /// Refuses connections from now on. To close a listener is not enough: a process that another thread starts has a copy
 /// of it until it executes its program, and while that is open, connections are accepted.
 fn stop_listening(listener: TcpListener) {
-    let _ = TcpStream::from(OwnedFd::from(listener)).shutdown(Shutdown::Both);
+    #[cfg(unix)]
+    let _ =
+        TcpStream::from(std::os::fd::OwnedFd::from(listener)).shutdown(std::net::Shutdown::Both);
+    #[cfg(not(unix))]
+    drop(listener);
 }
