@@ -13,10 +13,14 @@ local first, newest, ahead   -- what the head of a list says of its entries, whe
 -- nothing, nothing and why it is not the record of a limiter.
 local function read_any()
   local form = redis.call('TYPE', key).ok
-  if form == 'none' then return end
-  local record
-  if form == 'string' then record = unpacked(redis.call('GET', key)) end
-  if form == 'list' then
+  local record, refused
+  if form ~= 'list' then
+    record, refused = read(GET, key)
+    if not record then return nil, nil, refused end
+    record = unpacked(record)
+  else
+    -- GETEX is for strings, and this, too, changes nothing.
+    if GET == 'GETEX' then redis.call('LTRIM', key, '0', '-1') end
     local stored = redis.call('LINDEX', key, '0')
     if sub(stored, 3, 3) == ':' then
       record = unpacked(sub(stored, 1, 35))

@@ -1,5 +1,5 @@
 -- Gives the turn of an admitted request back, as if it had never been asked for, where the record is as that
--- request left it and its turn has not come. TYPE, GET or LINDEX, and SET with an expiry where it is given
+-- request left it and its turn has not come. TYPE, GETEX or LTRIM and LINDEX, and SET with an expiry where it is given
 -- back.
 --
 -- ARGV[3]  the record's tag, then the configuration: three numbers
@@ -11,6 +11,7 @@ $packed
 $algorithms
 $requests
 $any_record
+GET = 'GETEX'
 if ARGV[3] ~= 'Q1' then return wrong_argument(3, 'Q1') end
 local wrong = not_whole(4, 11)
 if wrong then return wrong_argument(wrong, 'a whole number') end

@@ -25,6 +25,7 @@ local amount, largest = tonumber(ARGV[5]), letter == 'b' and LONGEST or EXACT
 if (letter == 'u') ~= (amount == 0) or amount > largest then
   return wrong_argument(5, '0 to unblock, else 1 to 2^53 - 1, of a block to 2^50 us')
 end
+if letter == 'f' or letter == 'u' then GET = 'GETEX' end
 local behind, refused = read_limit(6)
 if refused then return refused end
 if ARGV[behind] then return wrong_argument(behind, 'absent') end

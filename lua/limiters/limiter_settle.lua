@@ -12,6 +12,7 @@
 --          0 it is not known, 2 it was settled with another cost, 3 it has expired.
 $any_limit
 $penalty
+GET = 'GETEX'
 local UNKNOWN, SETTLED, ALREADY_SETTLED, EXPIRED = 0, 1, 2, 3
 local wrong = not_whole(3, 4)
 if wrong then return wrong_argument(wrong, 'a whole number') end

@@ -5,8 +5,7 @@
 -- were left (zeros where the text has none). So the release of the only hold writes three bytes.
 -- lock_record.lua says what these are.
 --
--- A key of another type is none of these records.
-local record = redis.pcall('GET', key)
+-- `record` is what the key holds: a key of another type holds none of these records.
 local old = record or '$LOCK:' .. string.rep('\0', 58)
 if #old < 61 then return redis.error_reply(NEEDS_SLOW_PATH) end
 $unpack_lock

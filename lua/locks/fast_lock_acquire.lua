@@ -8,6 +8,7 @@
 --          0, and token, holds and deadline of the holder, and the owner in four parts of 32 bits: refused;
 --          or 2: it came too late
 $fast_call
+local record = redis.pcall('GET', key)
 $fast_lock
 if size < 64 or size > 64 + $MAX_LABEL then return redis.error_reply(WRONG_CALL) end
 local remember, lease, not_after, waits, who, id = struct.unpack('<ddddc16c16', call)

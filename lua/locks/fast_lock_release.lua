@@ -5,6 +5,8 @@
 -- Reply    the time now, then 4, the token, and how many holds are left: done;
 --          0, and what fast_lock_acquire replies of the holder, if there is one: refused
 $fast_call
+-- It frees or keeps: see the prelude.
+local record = redis.pcall('GETEX', key)
 $fast_lock
 if size ~= 40 then return redis.error_reply(WRONG_CALL) end
 local remember, who, id = struct.unpack('<dc16c16', call)

@@ -4,6 +4,8 @@
 --          fencing token of the grant, or nothing for whichever it has
 -- Reply    as fast_lock_release where it is refused, or as fast_lock_acquire: the grant as it stands
 $fast_call
+-- It frees or keeps: see the prelude.
+local record = redis.pcall('GETEX', key)
 $fast_lock
 if size ~= 32 and size ~= 40 then return redis.error_reply(WRONG_CALL) end
 local remember, lease, who = struct.unpack('<ddc16', call)

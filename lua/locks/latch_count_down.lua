@@ -1,4 +1,4 @@
--- Counts a latch down, at most to zero. GET, and SET where it was done now; then `publish`, where it opened it.
+-- Counts a latch down, at most to zero. GETEX, and SET where it was done now; then `publish`, where it opened it.
 --
 -- ARGV[3]  the operation's id, 32 hex digits
 -- ARGV[4]  by how much
@@ -6,6 +6,7 @@
 --          now, so that the waiters were told (1, or 0);
 --          {0, now, 2} it is open
 $latch_record
+GET = 'GETEX'
 local wrong = wrong_operation()
 if wrong then return wrong end
 local count = tonumber(ARGV[4])

@@ -4,7 +4,7 @@ local pack, unpack = struct.pack, struct.unpack
 
 -- The record, if there is one; or nothing and why it cannot be read.
 local function read_binary(tag)
-  local record, refused = read('GET', key)
+  local record, refused = read(GET, key)
   if refused or not record then return nil, refused end
   if sub(record, 1, #tag + 1) ~= tag .. ':' then return nil, unlike(record, tag) or {DAMAGED} end
   return record

@@ -1,4 +1,4 @@
--- Frees the lock, whoever holds it, where the named grant is the live one. GET, and SET where it was done now; then
+-- Frees the lock, whoever holds it, where the named grant is the live one. GETEX, and SET where it was done now; then
 -- `publish`, where the lock is free and somebody waits.
 --
 -- ARGV[3]  how long to remember it (us)
@@ -6,6 +6,7 @@
 -- Reply    {0, now, 4, token, 0} done, now or before;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
 $lock_record
+GET = 'GETEX'
 local wrong = not_whole(3, 4)
 if wrong then return wrong_argument(wrong, 'a whole number') end
 local broken = tonumber(ARGV[4])

@@ -94,7 +94,7 @@ end
 
 -- Reads the record, if there is one that counts now; why where it cannot be read.
 local function read_lock()
-  local record, refused = read('GET', key)
+  local record, refused = read(GET, key)
   if refused then return refused end
   if not record then return end
   if sub(record, 1, 3) == '$LOCK:' then

@@ -1,4 +1,4 @@
--- Gives one hold of its owner back; the last one frees the lock. GET, and SET where it was done now; then
+-- Gives one hold of its owner back; the last one frees the lock. GETEX, and SET where it was done now; then
 -- `publish`, where the lock is free and somebody waits.
 --
 -- ARGV[3]  how long to remember it (us)
@@ -7,6 +7,7 @@
 -- Reply    {0, now, 4, token, holds} done, now or before, with how many holds were left then;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
 $lock_record
+GET = 'GETEX'
 if not is_id(ARGV[4]) then return wrong_argument(4, 'an id of 32 hex digits') end
 if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end
 if not_whole(3, 3) then return wrong_argument(3, 'a whole number') end

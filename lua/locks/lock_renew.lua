@@ -1,4 +1,4 @@
--- Extends the lease of its owner to at least now + lease. GET, and SET where that is longer, or the record is
+-- Extends the lease of its owner to at least now + lease. GETEX, and SET where that is longer, or the record is
 -- to be kept for longer.
 --
 -- ARGV[3]  how long to remember its holds (us)
@@ -8,6 +8,7 @@
 -- Reply    {0, now, 1, token, holds, deadline} the grant as it stands;
 --          {0, now, 0, ...} refused, with the holder that `add_holder` describes
 $lock_record
+GET = 'GETEX'
 if not is_id(ARGV[4]) then return wrong_argument(4, 'an id of 32 hex digits') end
 local wrong = not_whole(3, 3) or ARGV[5] ~= '' and not_whole(5, 5) or not_whole(6, 6)
 if wrong then return wrong_argument(wrong, 'a whole number') end

@@ -3,7 +3,7 @@
 -- The pieces behind the tag, the head first; or nothing and why there are none: none either where the key
 -- holds nothing.
 local function read_pieces(tag)
-  local record, refused = read('GET', key)
+  local record, refused = read(GET, key)
   if refused then return nil, refused end
   if not record then return end
   refused = unlike(record, tag)

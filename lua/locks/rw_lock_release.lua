@@ -1,4 +1,4 @@
--- Gives one hold of its owner back; the last one ends the grant. GET, and SET where it was done now; then
+-- Gives one hold of its owner back; the last one ends the grant. GETEX, and SET where it was done now; then
 -- `publish`, where the grant ended and somebody waits.
 --
 -- ARGV[3]  r where it reads, w where it writes
@@ -9,6 +9,7 @@
 --          whether the waiters were told (1, or 0);
 --          {0, now, 6} it is not held
 $rw_lock_record
+GET = 'GETEX'
 local wrong = wrong_owner()
 if wrong then return wrong end
 if not is_id(ARGV[5]) then return wrong_argument(5, 'an id of 32 hex digits') end

@@ -1,4 +1,4 @@
--- Extends the lease of what an owner holds to at least now + lease. GET, and SET where that is longer.
+-- Extends the lease of what an owner holds to at least now + lease. GETEX, and SET where that is longer.
 --
 -- ARGV[3]  r where it reads, w where it writes
 -- ARGV[4]  the owner, 32 hex digits
@@ -7,6 +7,7 @@
 -- Reply    {0, now, 1, token, holds, deadline} the grant;
 --          {0, now, 6} it is not held
 $rw_lock_record
+GET = 'GETEX'
 local wrong = wrong_owner()
 if wrong then return wrong end
 wrong = ARGV[5] ~= '' and not_whole(5, 5)

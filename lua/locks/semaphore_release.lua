@@ -1,4 +1,4 @@
--- Gives the permits of a grant back. GET, and SET where it was done now; then `publish`, where somebody waits.
+-- Gives the permits of a grant back. GETEX, and SET where it was done now; then `publish`, where somebody waits.
 --
 -- ARGV[3]  the permit's id, 32 hex digits
 -- ARGV[4]  the fencing token of the grant, or empty for whichever it has
@@ -6,6 +6,7 @@
 -- Reply    {0, now, 2, token, woke} done, now or before, and whether the waiters were told (1, or 0);
 --          {0, now, 5} it is not held
 $semaphore_record
+GET = 'GETEX'
 if not is_id(ARGV[3]) then return wrong_argument(3, 'an id of 32 hex digits') end
 local wrong = ARGV[4] ~= '' and not_whole(4, 4)
 if wrong then return wrong_argument(wrong, 'a whole number, or empty') end

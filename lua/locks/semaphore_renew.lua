@@ -1,4 +1,4 @@
--- Extends the lease of a grant to at least now + lease. GET, and SET where that is longer.
+-- Extends the lease of a grant to at least now + lease. GETEX, and SET where that is longer.
 --
 -- ARGV[3]  the permit's id, 32 hex digits
 -- ARGV[4]  the fencing token of the grant, or empty for whichever it has
@@ -6,6 +6,7 @@
 -- Reply    {0, now, 1, count, token, deadline} the grant;
 --          {0, now, 5} it is not held
 $semaphore_record
+GET = 'GETEX'
 if not is_id(ARGV[3]) then return wrong_argument(3, 'an id of 32 hex digits') end
 local wrong = ARGV[4] ~= '' and not_whole(4, 4)
 if wrong then return wrong_argument(wrong, 'a whole number, or empty') end

@@ -9,7 +9,7 @@ $about
 --
 $fast_call
 -- A key of another type is none of these records.
-local record, reserved = redis.pcall('GET', key), redis.pcall('GET', KEYS[2])
+local record, reserved = redis.pcall('GETEX', key), redis.pcall('GET', KEYS[2])   -- GETEX: see the prelude
 if size ~= $CALL_SIZE then return redis.error_reply(WRONG_CALL) end
 local $config, actual = struct.unpack('<$D_CONFIGd', call)
 if not (actual >= 0 and actual % 1 == 0) then return redis.error_reply(WRONG_CALL) end

@@ -59,6 +59,11 @@ local function read(...)
   return reply
 end
 
+-- The command that reads a string. A script that frees or keeps something reads by GETEX, which without options changes
+-- nothing: a server whose memory is full refuses the first write of a script if it may take memory, but none after
+-- another write, and GETEX counts as one.
+local GET = 'GET'
+
 -- Why a record that does not begin with `tag`, such as F1, cannot be read under it.
 local function unlike(record, tag)
   local kind, version = match(record, '^(%u)(%d+)[ :]')

@@ -24,66 +24,78 @@ pub(crate) struct CommandSpec {
     /// The arity as Redis counts it, the name included: exactly `n` words, or at least `n` for `-n`.
     arity: i8,
     body: Body,
+    effect: Effect,
+}
+
+/// The effect of a command on memory, by which a server whose memory is full refuses it.
+#[derive(Clone, Copy, PartialEq)]
+enum Effect {
+    Reads,
+    /// It writes, and takes no more memory.
+    Writes,
+    /// It may take more memory.
+    TakesMemory,
 }
 
 /// Every command, by name. Sorted for the binary search.
 const COMMANDS: &[CommandSpec] = &[
-    row("append", 3, strings::append),
-    row("decr", 2, strings::decr),
-    row("decrby", 3, strings::decrby),
-    row("del", -2, keys::del),
+    row("append", 3, strings::append).takes_memory(),
+    row("decr", 2, strings::decr).takes_memory(),
+    row("decrby", 3, strings::decrby).takes_memory(),
+    row("del", -2, keys::del).writes(),
     row("exists", -2, keys::exists),
-    row("expire", -3, keys::expire),
-    row("expireat", -3, keys::expireat),
+    row("expire", -3, keys::expire).writes(),
+    row("expireat", -3, keys::expireat).writes(),
     row("expiretime", 2, keys::expiretime),
     row("get", 2, strings::get),
+    row("getex", -2, strings::getex).writes(),
     row("getrange", 4, strings::getrange),
-    row("hdel", -3, hashes::hdel),
+    row("hdel", -3, hashes::hdel).writes(),
     row("hexists", 3, hashes::hexists),
     row("hget", 3, hashes::hget),
     row("hgetall", 2, hashes::hgetall),
-    row("hincrby", 4, hashes::hincrby),
+    row("hincrby", 4, hashes::hincrby).takes_memory(),
     row("hlen", 2, hashes::hlen),
     row("hmget", -3, hashes::hmget),
-    row("hmset", -4, hashes::hmset),
-    row("hset", -4, hashes::hset),
-    row("incr", 2, strings::incr),
-    row("incrby", 3, strings::incrby),
+    row("hmset", -4, hashes::hmset).takes_memory(),
+    row("hset", -4, hashes::hset).takes_memory(),
+    row("incr", 2, strings::incr).takes_memory(),
+    row("incrby", 3, strings::incrby).takes_memory(),
     row("lindex", 3, lists::lindex),
     row("llen", 2, lists::llen),
-    row("lpop", -2, lists::lpop),
-    row("lpush", -3, lists::lpush),
+    row("lpop", -2, lists::lpop).writes(),
+    row("lpush", -3, lists::lpush).takes_memory(),
     row("lrange", 4, lists::lrange),
-    row("lrem", 4, lists::lrem),
-    row("lset", 4, lists::lset),
-    row("ltrim", 4, lists::ltrim),
-    row("persist", 2, keys::persist),
-    row("pexpire", -3, keys::pexpire),
-    row("pexpireat", -3, keys::pexpireat),
+    row("lrem", 4, lists::lrem).writes(),
+    row("lset", 4, lists::lset).takes_memory(),
+    row("ltrim", 4, lists::ltrim).writes(),
+    row("persist", 2, keys::persist).writes(),
+    row("pexpire", -3, keys::pexpire).writes(),
+    row("pexpireat", -3, keys::pexpireat).writes(),
     row("pexpiretime", 2, keys::pexpiretime),
-    row("psetex", 4, strings::psetex),
+    row("psetex", 4, strings::psetex).takes_memory(),
     row("pttl", 2, keys::pttl),
     row("publish", 3, publish),
-    row("rpop", -2, lists::rpop),
-    row("rpush", -3, lists::rpush),
-    row("set", -3, strings::set),
-    row("setex", 4, strings::setex),
-    row("setnx", 3, strings::setnx),
-    row("setrange", 4, strings::setrange),
+    row("rpop", -2, lists::rpop).writes(),
+    row("rpush", -3, lists::rpush).takes_memory(),
+    row("set", -3, strings::set).takes_memory(),
+    row("setex", 4, strings::setex).takes_memory(),
+    row("setnx", 3, strings::setnx).takes_memory(),
+    row("setrange", 4, strings::setrange).takes_memory(),
     row("spublish", 3, publish),
     row("strlen", 2, strings::strlen),
     row("time", 1, time),
     row("ttl", 2, keys::ttl),
     row("type", 2, keys::type_name),
-    row("unlink", -2, keys::del),
-    row("zadd", -4, sorted_sets::zadd),
+    row("unlink", -2, keys::del).writes(),
+    row("zadd", -4, sorted_sets::zadd).takes_memory(),
     row("zcard", 2, sorted_sets::zcard),
     row("zcount", 4, sorted_sets::zcount),
     row("zrange", -4, sorted_sets::zrange),
     row("zrangebyscore", -4, sorted_sets::zrangebyscore),
-    row("zrem", -3, sorted_sets::zrem),
-    row("zremrangebyrank", 4, sorted_sets::zremrangebyrank),
-    row("zremrangebyscore", 4, sorted_sets::zremrangebyscore),
+    row("zrem", -3, sorted_sets::zrem).writes(),
+    row("zremrangebyrank", 4, sorted_sets::zremrangebyrank).writes(),
+    row("zremrangebyscore", 4, sorted_sets::zremrangebyscore).writes(),
     row("zscore", 3, sorted_sets::zscore),
 ];
 
@@ -117,6 +129,24 @@ impl CommandSpec {
         if self.arity < 0 { len >= required } else { len == required }
     }
 
+    /// Returns whether it counts as a write, whatever it changes.
+    pub(crate) fn is_write(&self) -> bool {
+        self.effect != Effect::Reads
+    }
+
+    /// Returns whether a server refuses it while its memory is full.
+    pub(crate) fn may_take_memory(&self) -> bool {
+        self.effect == Effect::TakesMemory
+    }
+
+    const fn writes(self) -> Self {
+        CommandSpec { effect: Effect::Writes, ..self }
+    }
+
+    const fn takes_memory(self) -> Self {
+        CommandSpec { effect: Effect::TakesMemory, ..self }
+    }
+
     /// Runs the command; `words` are its name and arguments, as many as it [takes](Self::takes).
     pub(crate) fn run(&self, keyspace: &mut Keyspace, words: &[&[u8]]) -> Outcome {
         debug_assert!(
@@ -147,7 +177,7 @@ const fn row(name: &'static str, arity: i8, body: Body) -> CommandSpec {
         number = number << 8 | letter as u128;
         at += 1;
     }
-    CommandSpec { name, number, arity, body }
+    CommandSpec { name, number, arity, body, effect: Effect::Reads }
 }
 
 fn unknown(name: &[u8], arguments: &[&[u8]]) -> CommandError {

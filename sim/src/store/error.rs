@@ -7,6 +7,8 @@ use thiserror::Error;
 pub(crate) enum CommandError {
     #[error("WRONGTYPE Operation against a key holding the wrong kind of value")]
     WrongType,
+    #[error("OOM command not allowed when used memory > 'maxmemory'.")]
+    OutOfMemory,
     #[error("ERR syntax error")]
     Syntax,
     #[error("ERR value is not an integer or out of range")]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lockage_core::Timestamp;
 
 use super::commands;
+use super::error::CommandError;
 use super::keyspace::Keyspace;
 use super::numbers::{format_g17, truncate_as_c};
 use super::resp::RespValue;
@@ -20,6 +21,8 @@ pub const CHUNK_NAME: &str = "@user_script";
 pub struct Host {
     pub(super) keyspace: Keyspace,
     random: Random,
+    is_full: bool,
+    has_written: bool,
 }
 
 impl Host {
@@ -28,6 +31,7 @@ impl Host {
         // The same numbers in every run of a script, as in Redis: a replayed trace must not depend
         // on its past.
         self.random = Random::default();
+        self.has_written = false;
         self.keyspace.time()
     }
 
@@ -49,6 +53,10 @@ impl Host {
         if !spec.takes(words.len()) {
             return error("ERR Wrong number of args calling Redis command from script");
         }
+        if self.is_full && !self.has_written && spec.may_take_memory() {
+            return CommandError::OutOfMemory.into();
+        }
+        self.has_written |= spec.is_write();
         self.keyspace.count_command(place);
         spec.run(&mut self.keyspace, words).unwrap_or_else(RespValue::from)
     }
@@ -56,6 +64,12 @@ impl Host {
     /// Runs a command of a client, its name first.
     pub fn execute(&mut self, words: &[&[u8]]) -> RespValue {
         commands::execute(&mut self.keyspace, words)
+    }
+
+    /// Lets the memory be full, or not. Then a script's first write is refused if it may take memory, and none after
+    /// another write is; clients' own commands are not.
+    pub fn set_full(&mut self, is_full: bool) {
+        self.is_full = is_full;
     }
 
     /// Returns the latest message that was published since the last call, to any channel; bytes that are not UTF-8 are

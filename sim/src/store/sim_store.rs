@@ -241,6 +241,11 @@ impl SimStore {
         self.interpreter.host().borrow().keyspace.peek(key.as_bytes())?.1
     }
 
+    /// Lets the server's memory be full, or not: see [`Host::set_full`].
+    pub fn set_full(&mut self, is_full: bool) {
+        self.interpreter.host().borrow_mut().set_full(is_full);
+    }
+
     /// Returns the latest message that was published since the last call, to any channel; bytes that are not UTF-8 are
     /// replacement characters. There are no listeners here.
     pub fn take_published(&mut self) -> Option<String> {

@@ -51,7 +51,7 @@ pub(super) struct Beside {
 }
 
 impl Beside {
-    fn key(&self) -> String {
+    pub(super) fn key(&self) -> String {
         format!("{KEY}:{}", self.id)
     }
 }
@@ -81,7 +81,7 @@ pub(super) struct Seen {
     pub held_beside: Held,
     /// The bytes of it, which tell a packed record from its text.
     bytes: u64,
-    published: Option<String>,
+    pub(super) published: Option<String>,
     commands: Vec<(&'static str, u64)>,
 }
 
@@ -199,7 +199,7 @@ pub(super) fn store() -> SimStore {
     SimStore::new().and_then(SimStore::with_lines_noted).expect("Lua gets its memory")
 }
 
-const KEY: &str = "lockage:{one}";
+pub(super) const KEY: &str = "lockage:{one}";
 
 fn put(store: &mut SimStore, key: &str, stored: &Stored) {
     store.execute(&[b"DEL", key.as_bytes()]);
@@ -242,7 +242,7 @@ fn damaged(text: &str) -> Option<Vec<u8>> {
     is_packed.then(|| [&text.as_bytes()[..2], mark, &as_sent(&words[2..])].concat())
 }
 
-fn held_at(store: &SimStore, key: &str) -> Held {
+pub(super) fn held_at(store: &SimStore, key: &str) -> Held {
     let expire_ms = store.expires_at_ms(key).map(|ms| u64::try_from(ms).expect("after the epoch"));
     store.stored(key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }
@@ -337,8 +337,12 @@ fn as_sent(text: &str) -> Vec<u8> {
 }
 
 impl Call {
-    fn run(&self, store: &mut SimStore) -> Result<Vec<i64>, String> {
+    pub(super) fn set_now(&self, store: &mut SimStore) {
         store.set_now(Timestamp::from_micros(self.store_us).expect("within the range of time"));
+    }
+
+    fn run(&self, store: &mut SimStore) -> Result<Vec<i64>, String> {
+        self.set_now(store);
         let call = |store: &mut SimStore, script, arguments: &[String]| {
             let bytes: Vec<Vec<u8>> = arguments.iter().map(|text| as_sent(text)).collect();
             let beside = self.beside.as_ref().map(Beside::key);

@@ -8,6 +8,7 @@
 mod around;
 mod cases;
 pub mod corpus;
+pub mod full;
 pub mod mutants;
 mod recording;
 

@@ -16,6 +16,14 @@ pub(super) fn get(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     Ok(RespValue::bulk_or_nil(keyspace.read::<Text>(args[0])?.cloned()))
 }
 
+/// `GETEX` without options, which reads as `GET` does and counts as a write.
+pub(super) fn getex(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
+    match args.len() {
+        1 => get(keyspace, args),
+        _ => Err(CommandError::NotSimulated { what: "options of GETEX" }),
+    }
+}
+
 pub(super) fn set(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     let (key, value) = (args[0], args[1]);
     let options = SetOptions::parse(&args[2..])?;

@@ -91,6 +91,7 @@ const STRINGS: &[Pattern] = &[
     ("APPEND", &[Key, Value]),
     ("GETRANGE", &[Key, Index, Index]),
     ("SETRANGE", &[Key, Index, Value]),
+    ("GETEX", &[Key]),
     ("GET", &[]),
 ];
 
