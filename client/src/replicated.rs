@@ -94,6 +94,8 @@ impl<S: Replicated, R: Runtime> Replicated for RetryStore<S, R> {
             let patience = patience.min(longest * 3 / 4);
             self.store().execute_acknowledged(key, command, replicas, patience)
         };
-        self.attempts(self.timeout(), command.is_repeatable(), attempt).await
+        self.attempts(self.timeout(), command.is_repeatable(), attempt)
+            .await
+            .map(|(answer, _)| answer)
     }
 }

@@ -73,11 +73,6 @@ impl<S, R> RetryStore<S, R> {
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
     }
-
-    /// Returns the longest first attempt of a repeatable call.
-    pub(crate) fn first_attempt(&self) -> Duration {
-        Retry::new(Duration::ZERO, self.timeout, true).patience(Duration::ZERO)
-    }
 }
 
 /// A store whose calls have a timeout: a [`RetryStore`].
@@ -111,12 +106,13 @@ impl<S: Store, R: Runtime> HasTimeout for RetryStore<S, R> {
 
 impl<S: Store, R: Runtime> RetryStore<S, R> {
     /// Makes attempts until one is answered, or another would be too late or unsafe. Each is told how long it may take.
+    /// Returns with the answer whether an earlier attempt may still be carried out.
     pub(crate) async fn attempts<T, F>(
         &self,
         waited: Duration,
         is_repeatable: bool,
         attempt: impl Fn(Duration) -> F,
-    ) -> Result<T, StoreError>
+    ) -> Result<(T, bool), StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
@@ -133,7 +129,10 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                 None => (Failure::Unknown, None),
                 Some(Err(StoreError::NotDone(cause))) => (Failure::NotDone, Some(cause)),
                 Some(Err(StoreError::Unknown(cause))) => (Failure::Unknown, Some(cause)),
-                Some(answered) => return answered,
+                Some(answered) => {
+                    let is_other_open = matches!(last, Some((Failure::Unknown, _)));
+                    return answered.map(|answer| (answer, is_other_open));
+                }
             };
             let next = retry.after(failed.0, self.runtime.now(), self.runtime.random());
             // A failure that leaves it open whether the call was done stays so, whatever comes after.
@@ -170,6 +169,23 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
     }
 }
 
+impl<S: Store, R: Runtime> RetryStore<S, R> {
+    /// Executes a command as [`Store::execute_within`] does. Returns with its outcome whether an earlier attempt, which
+    /// was not answered, may still be carried out.
+    pub(crate) async fn execute_telling<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<(C::Outcome, bool), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let attempt = |patience| self.store.execute_within(key, command, patience);
+        self.attempts(patience.min(self.timeout), command.is_repeatable(), attempt).await
+    }
+}
+
 /// The kind of a failed attempt, and its cause, if the store gave one in time.
 type Failed = (Failure, Option<Cause>);
 
@@ -190,8 +206,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let attempt = |patience| self.store.execute_within(key, command, patience);
-        self.attempts(patience.min(self.timeout), command.is_repeatable(), attempt).await
+        self.execute_telling(key, command, patience).await.map(|(outcome, _)| outcome)
     }
 
     fn supports_batch(&self) -> bool {

@@ -286,12 +286,12 @@ where
             }
             result => result?,
         };
-        manager.learn(sent, acquired.now);
+        manager.0.learn(sent, acquired.now);
         let grant = match acquired.result {
             Ok(grant) => grant,
             Err(refusal) => {
-                // Where there was time for it, it was sent more than once, and one copy was answered.
-                let stray = stray.filter(|_| took >= manager.store().first_attempt());
+                // It was sent more than once, and only one copy was answered.
+                let stray = stray.filter(|_| acquired.has_stray);
                 return Ok(Err(Denied { refusal, took, stray }));
             }
         };

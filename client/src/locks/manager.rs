@@ -175,11 +175,6 @@ impl<S, R> LeaseManager<S, R> {
         let drift = passed / 1000 + Duration::from_millis(1);
         time.saturating_add(passed + drift).saturating_add(self.0.store.timeout())
     }
-
-    /// Learns the store's time from the reply to a call that was sent at `asked`.
-    pub(super) fn learn(&self, asked: Duration, time: Timestamp) {
-        self.0.state().clock = Some((asked, time));
-    }
 }
 
 impl<S, R> LeaseManager<S, R>
@@ -251,6 +246,11 @@ impl<S, R> Drop for LeaseManager<S, R> {
 impl<S, R> Shared<S, R> {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
+    }
+
+    /// Learns the store's time from the reply to a call that was sent at `asked`.
+    pub(super) fn learn(&self, asked: Duration, time: Timestamp) {
+        self.state().clock = Some((asked, time));
     }
 
     /// Records the answer to a renewal that was sent at `sent`; `None` if there is none.

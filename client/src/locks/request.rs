@@ -1,17 +1,20 @@
 //! One attempt to hold something: its commands, and the store's answers.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use lockage_core::Timestamp;
 use lockage_core::lock::{self, HoldId, Holder, Label, OwnerId};
 use lockage_core::rw_lock::{self, Mode};
 use lockage_core::semaphore::{self, PermitId};
+use lockage_core::{Command, Timestamp};
 
 use super::guard::Released;
 use super::kind::{Kind, Permits, Side};
 use super::waiting::NextAttempt;
 use crate::error::StoreError;
 use crate::key::Key;
+use crate::retry_store::RetryStore;
+use crate::runtime::Runtime;
 use crate::store::Store;
 
 /// One attempt to hold something, under an id of its own. It also renews and releases what it acquired.
@@ -31,6 +34,8 @@ pub(super) struct Acquired {
     /// The store's time.
     pub(super) now: Timestamp,
     pub(super) result: Result<Grant, Refusal>,
+    /// An earlier copy of the call was not answered, and may still be carried out.
+    pub(super) has_stray: bool,
 }
 
 pub(super) struct Grant {
@@ -82,9 +87,9 @@ impl AcquireRequest {
     }
 
     /// Makes an attempt for a caller that makes the `next` one if this is refused.
-    pub(super) async fn acquire(
+    pub(super) async fn acquire<S: Store, R: Runtime>(
         &self,
-        store: &impl Store,
+        store: &RetryStore<S, R>,
         key: &Key,
         not_after: Timestamp,
         next: NextAttempt,
@@ -114,13 +119,14 @@ impl AcquireRequest {
                 Operation::RwLock(write.waiting(next.within))
             }
         };
-        let Reply { now, answer } = acquire.execute(store, key, Duration::MAX).await?;
+        let store = Noting { store, has_stray: AtomicBool::new(false) };
+        let Reply { now, answer } = acquire.execute(&store, key, Duration::MAX).await?;
         let result = match answer {
             Answer::Held(grant) => Ok(grant),
             Answer::Refused(refusal) => Err(refusal),
             Answer::Released { .. } => Err(Refusal::TOO_LATE),
         };
-        Ok(Acquired { now, result })
+        Ok(Acquired { now, result, has_stray: store.has_stray.into_inner() })
     }
 
     /// Renews the grant of `token` within `patience`; a refusal names the holder, if known.
@@ -183,6 +189,24 @@ impl AcquireRequest {
 
     fn permit(&self) -> PermitId {
         PermitId::from_u128(self.id)
+    }
+}
+
+/// A store that notes whether an earlier copy of its call may still be carried out.
+struct Noting<'a, S, R> {
+    store: &'a RetryStore<S, R>,
+    has_stray: AtomicBool,
+}
+
+impl<S: Store, R: Runtime> Store for Noting<'_, S, R> {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let timeout = self.store.timeout();
+        let (outcome, has_stray) = self.store.execute_telling(key, command, timeout).await?;
+        self.has_stray.store(has_stray, Ordering::Relaxed);
+        Ok(outcome)
     }
 }
 

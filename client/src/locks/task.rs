@@ -115,9 +115,13 @@ where
                 Pending::Place => is_answered(&request.withdraw(&self.store, key).await),
                 Pending::Attempt { settled } => {
                     // As if it came too late: the reply tells what it has taken, and it takes nothing.
-                    let settled = runtime.now() >= settled;
+                    let sent = runtime.now();
+                    let settled = sent >= settled;
                     let (not_after, next) = (Timestamp::EPOCH, NextAttempt::NONE);
-                    match request.acquire(&self.store, key, not_after, next).await {
+                    let answer = request.acquire(&self.store, key, not_after, next).await;
+                    // The first answer of these locks may be this one: later acquires rely on the store's time.
+                    answer.iter().for_each(|acquired| self.learn(sent, acquired.now));
+                    match answer {
                         Ok(Acquired { result: Ok(grant), .. }) => {
                             pending.what = Pending::Grant { token: grant.token };
                             continue;

@@ -12,12 +12,10 @@ mod quorum;
 mod striped;
 mod waiting;
 
-use std::iter::Cycle;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
-use std::vec::IntoIter;
 
 use lockage::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::locks::{Busy, LockHandle, Loss, Released, TryLock};
@@ -31,6 +29,8 @@ use proptest::prelude::*;
 use smol::future::yield_now;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, advance, sleep, timeout};
+
+use crate::late_calls::EachCall;
 
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
@@ -60,20 +60,6 @@ async fn refused(locks: &Locks<Memory, Tokio>) -> Holder {
     match locks.lock("one").unwrap().try_acquire().await.unwrap() {
         TryLock::Busy(Busy::Held(holder)) => holder,
         other => panic!("it was not held: {other:?}"),
-    }
-}
-
-/// What is the case for one call after the other, again and again.
-#[derive(Clone, Debug)]
-struct EachCall<T>(Arc<Mutex<Cycle<IntoIter<T>>>>);
-
-impl<T: Clone> EachCall<T> {
-    fn new(all: Vec<T>) -> Self {
-        EachCall(Arc::new(Mutex::new(all.into_iter().cycle())))
-    }
-
-    fn next(&self) -> T {
-        self.0.lock().expect("no panic while held").next().expect("it goes on for ever")
     }
 }
 

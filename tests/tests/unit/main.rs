@@ -11,6 +11,7 @@ mod deny_cache_exact;
 mod examples;
 mod fallback;
 mod flow_waits;
+mod late_calls;
 mod limiter_options;
 mod links;
 mod locks;

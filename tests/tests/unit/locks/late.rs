@@ -2,11 +2,12 @@
 
 use lockage::locks::{LockGuard, Quorum};
 use lockage::notifications::{Listener, Notifications, Wake};
-use lockage::store::{Command, ConfigError};
+use lockage::store::ConfigError;
 use lockage::{Error, StoreError};
 use lockage_core::flow::shortest_lease;
 
 use super::*;
+use crate::late_calls::Late;
 
 /// A store that answers at once, and stops the process with these answers.
 fn stopped(stops: Vec<Duration>) -> (Locks<Stopped<Memory>, Tokio>, Memory) {
@@ -82,28 +83,7 @@ async fn one_grant_that_comes_too_late_is_asked_for_again() {
     assert!(guard.time_left().is_ok());
 }
 
-/// A store to which each call takes so long, and arrives also where its caller has given it up. Its messages are lost.
-#[derive(Clone, Debug)]
-struct Late {
-    store: Memory,
-    delays: EachCall<Duration>,
-}
-
-impl Store for Late {
-    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        let (store, delay) = (self.store.clone(), self.delays.next());
-        let (key, command) = (key.clone(), command.clone());
-        let arrives = tokio::spawn(async move {
-            sleep(delay).await;
-            store.execute(&key, &command).await
-        });
-        arrives.await.expect("it does not panic")
-    }
-}
-
+/// Its messages are lost.
 impl Notifications for Late {
     async fn listen(&self, _: &Key, wake: Wake) -> Result<Listener, StoreError> {
         self.store.listen(&Key::new("lock", "another").unwrap(), wake).await
@@ -117,9 +97,7 @@ async fn l8_a_waiter_goes_on_where_a_late_copy_has_spent_its_id() {
     let (others, store) = locks();
     let guard = others.lock("one").unwrap().acquire().await.unwrap();
     // The first copy comes last; the second one is refused.
-    let mut delays = vec![Duration::ZERO; 100];
-    delays[0] = SECOND * 9 / 10;
-    let late = Late { store: store.clone(), delays: EachCall::new(delays) };
+    let late = Late::new(&store, [SECOND * 9 / 10]);
     let waiters = Locks::new(RetryStore::new(late, Tokio, SECOND), SECOND * 2).unwrap();
     let lock = waiters.with_wake_ups().with_poll(LEASE / 2).lock("one").unwrap();
     let waiter = tokio::spawn(async move { lock.acquire().await });
@@ -132,4 +110,40 @@ async fn l8_a_waiter_goes_on_where_a_late_copy_has_spent_its_id() {
     let guard = waiter.await.unwrap().expect("the spent id is not its caller's error");
     assert_eq!(guard.owner(), copy.owner, "the copy was of this wait");
     assert!(guard.token() > copy.hold.token);
+}
+
+/// L10: the task learns the store's time as acquires do. After an acquire without an answer, it is the first to ask.
+#[tokio::test(start_paused = true)]
+async fn l10_a_late_acquire_takes_nothing_once_the_task_has_an_answer() {
+    let store = FailingStore::new(paused_memory());
+    // No copy of the first acquire is answered in time. The task asks and releases, and then a copy of the next acquire
+    // is held up for longer than a record is kept.
+    let mut delays = vec![SECOND * 3 / 10; 4];
+    delays.extend([Duration::ZERO, Duration::ZERO, LEASE * 4]);
+    let locks = Locks::new(RetryStore::new(Late::new(&store, delays), Tokio, SECOND), LEASE);
+    let lock = locks.unwrap().lock("one").unwrap();
+    let error = lock.try_acquire().await.unwrap_err();
+    assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
+    sleep(SECOND).await;
+    assert_eq!((holder(&store).await, store.executions()), (None, 7), "it is given back");
+    taken(lock.try_acquire().await.unwrap()).release().await.unwrap();
+    sleep(LEASE * 4).await;
+    assert_eq!((holder(&store).await, store.executions()), (None, 11), "it has come, too late");
+}
+
+/// L8: a copy that was sent on a connection that broke is given back once it arrives, although another one was refused
+/// right after.
+#[tokio::test(start_paused = true)]
+async fn l8_a_copy_on_a_broken_connection_is_given_back() {
+    let (others, store) = locks();
+    let guard = others.lock("one").unwrap().acquire().await.unwrap();
+    let late = Late::new(&store, [SECOND * 9 / 10]).on_broken_connections();
+    let locks = Locks::new(RetryStore::new(late, Tokio, SECOND), LEASE).unwrap();
+    let start = Instant::now();
+    assert!(locks.lock("one").unwrap().try_acquire().await.unwrap().taken().is_none());
+    assert!(start.elapsed() < SECOND / 10, "the second copy is sent at once");
+    sleep(SECOND / 2).await;
+    guard.release().await.unwrap();
+    sleep(SECOND * 2).await;
+    assert_eq!(holder(&store).await, None);
 }

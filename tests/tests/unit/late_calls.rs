@@ -1,0 +1,69 @@
+//! Calls that arrive after their callers have given them up.
+
+use std::iter::Cycle;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use std::vec::IntoIter;
+
+use lockage::store::Command;
+use lockage::{Key, Store, StoreError};
+use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, TokioClock};
+use tokio::time::sleep;
+
+/// What is the case for one call after the other, again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct EachCall<T>(Arc<Mutex<Cycle<IntoIter<T>>>>);
+
+impl<T: Clone> EachCall<T> {
+    pub(crate) fn new(all: Vec<T>) -> Self {
+        EachCall(Arc::new(Mutex::new(all.into_iter().cycle())))
+    }
+
+    pub(crate) fn next(&self) -> T {
+        self.0.lock().expect("no panic while held").next().expect("it goes on for ever")
+    }
+}
+
+/// A store to which each call takes so long, and arrives also where its caller has given it up.
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
+    pub(crate) store: FailingStore<MemoryStore<TokioClock>>,
+    delays: EachCall<Duration>,
+    breaks: bool,
+}
+
+impl Late {
+    /// The first calls take these times, and later ones none.
+    pub(crate) fn new(
+        store: &FailingStore<MemoryStore<TokioClock>>,
+        delays: impl IntoIterator<Item = Duration>,
+    ) -> Self {
+        let mut delays: Vec<_> = delays.into_iter().collect();
+        delays.resize(1000, Duration::ZERO);
+        Late { store: store.clone(), delays: EachCall::new(delays), breaks: false }
+    }
+
+    /// The connection of a call that takes time breaks once it is sent.
+    pub(crate) fn on_broken_connections(self) -> Self {
+        Late { breaks: true, ..self }
+    }
+}
+
+impl Store for Late {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let (store, delay) = (self.store.clone(), self.delays.next());
+        let (key, command) = (key.clone(), command.clone());
+        let arrives = tokio::spawn(async move {
+            sleep(delay).await;
+            store.execute(&key, &command).await
+        });
+        if self.breaks && !delay.is_zero() {
+            return Err(StoreError::Unknown("the connection broke".into()));
+        }
+        arrives.await.expect("it does not panic")
+    }
+}
