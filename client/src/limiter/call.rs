@@ -33,7 +33,7 @@ pub(super) trait Call: Send + Sync {
         &[]
     }
 
-    /// Returns the call if it is an acquire of one cost that no id names.
+    /// Returns the call if it is an acquire of one cost that no caller's id names.
     fn as_acquire(&self) -> Option<&AcquireOne> {
         None
     }
@@ -185,9 +185,14 @@ impl AcquireOne {
         AcquireOne { patience, latest_turn: Some(patience), goes_alone: true, ..self }
     }
 
-    /// Makes it the same caller's call for another cost, which does not wait for others.
+    /// Makes it the same caller's call for another cost, which is another request, and does not wait for others.
     pub(super) fn of_cost(&self, cost: u64) -> Self {
-        AcquireOne { cost, goes_alone: true, ..*self }
+        AcquireOne { cost, id: None, goes_alone: true, ..*self }
+    }
+
+    /// Names the request: all calls under this id are one to the store, which remembers it for as long.
+    pub(super) fn named(self, id: (RequestId, Duration)) -> Self {
+        AcquireOne { id: Some(id), goes_alone: true, ..self }
     }
 
     fn command(&self, source: &LimitSource) -> Result<Acquire, Error> {
@@ -230,7 +235,7 @@ impl Call for AcquireOne {
     }
 
     fn with_id(&self, id: impl FnOnce() -> (RequestId, Duration)) -> Option<Result<Self, Error>> {
-        Some(Ok(AcquireOne { id: Some(id()), goes_alone: true, ..*self }))
+        self.id.is_none().then(|| Ok(self.named(id())))
     }
 }
 

@@ -26,10 +26,17 @@ impl Stage for Idempotency {
         call: &C,
         next: &N,
     ) -> Result<C::Outcome, Error> {
-        match call.with_id(|| (random_id(&self.random), self.window)) {
+        match call.with_id(|| self.new_id()) {
             Some(named) => next.run(target, &named?).await,
             None => next.run(target, call).await,
         }
+    }
+}
+
+impl Idempotency {
+    /// Returns an id for a request, and how long the store remembers it.
+    pub(super) fn new_id(&self) -> (RequestId, Duration) {
+        (random_id(&self.random), self.window)
     }
 }
 
@@ -40,7 +47,8 @@ pub(super) fn random_id(random: impl Fn() -> u64) -> RequestId {
 
 impl<S: Store> Limiter<S> {
     /// Gives each acquire of a single cost, and each adjustment, an id that the store remembers for `window` (1 us to
-    /// 2^50 us). A call whose answer was lost is then retried and charged once.
+    /// 2^50 us). A call whose answer was lost is then retried and charged once. All attempts of one
+    /// [`Limiter::acquire_within`] have one id.
     ///
     /// Choose a multiple of the store's timeout. Each remembered request takes about 100 bytes of its key, and a key
     /// remembers at most [`REMEMBERED_REQUESTS`](lockage_core::REMEMBERED_REQUESTS): if more are admitted for one id

@@ -399,6 +399,11 @@ impl<S: HasTimeout> Limiter<S> {
         timeout: Duration,
     ) -> Result<Decision, Error> {
         let runtime = self.store.runtime();
+        // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not beside it.
+        let acquire = match self.stages.idempotency.as_deref() {
+            Some(idempotency) => acquire.named(idempotency.new_id()),
+            None => acquire,
+        };
         let mut wait = Wait::new(runtime.now(), timeout);
         loop {
             let call = acquire.within(&self.source, wait.patience(runtime.now()));

@@ -10,7 +10,9 @@ use lockage::{BlockingLimiter, Limit, Limiter, RetryStore, Verdict};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, TokioClock, paused_memory};
 use smol::future::yield_now;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
+
+use crate::late_calls::Late;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -37,6 +39,23 @@ async fn a_wait_ends_when_the_permit_is_there() {
     // The chance is up to a quarter of what the store said; timers count in milliseconds.
     assert!((SECOND / 2..SECOND * 63 / 100).contains(&waited), "{waited:?}");
     assert_eq!(store.calls(), 3, "one to be told when, and one then");
+}
+
+/// D11: of one wait each attempt is the same request, so that a late copy of a denied one is charged once with it.
+#[tokio::test(start_paused = true)]
+async fn d11_a_late_copy_of_a_denied_attempt_is_not_charged_beside_the_admitted_one() {
+    let (others, store) = limiter("fixed-window 2/s");
+    assert!(others.try_acquire("id", 2).await.unwrap().is_allowed());
+    sleep(SECOND / 2).await;
+    // The first copy comes in the next window; the second one is denied, and the next attempt admitted.
+    let late = RetryStore::new(Late::new(&store, [SECOND * 9 / 10]), Tokio, SECOND);
+    let waiter =
+        Limiter::new(late, parsed("fixed-window 2/s")).with_idempotency(SECOND * 9).unwrap();
+    let decision = waiter.acquire_within("id", 1, SECOND).await.unwrap();
+    assert!(decision.is_allowed() && decision.remaining == 1, "{decision:?}");
+    sleep(SECOND * 2 / 5).await;
+    assert_eq!(store.executions(), 4, "all copies have come");
+    assert_eq!(others.peek("id", 1).await.unwrap().remaining, 1);
 }
 
 /// A waiter comes back under the limit that is stored by then.
