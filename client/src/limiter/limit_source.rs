@@ -227,7 +227,7 @@ impl LimitSource {
         let mut own = Vec::new();
         for ((key, command), outcome) in calls.iter().zip(batch(store, asked).await) {
             let outcome = match outcome {
-                Ok(outcome) => self.settled(store, key, command, outcome).await,
+                Ok(outcome) => self.settled(followed, store, key, command, outcome).await,
                 Err(error) => Err(error),
             };
             let step = outcome.and_then(|outcome| self.own_command(key, command, outcome));
@@ -345,27 +345,34 @@ impl LimitSource {
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
         let outcome = store.execute(key, &self.following(followed, key, command)?).await?;
-        self.settled(store, key, command, outcome).await
+        self.settled(followed, store, key, command, outcome).await
     }
 
-    /// Asks again where the call lacked the boundaries of a calendar window that has ended.
+    /// Asks again where the call lacked the boundaries of a calendar window that has ended, and once more where another
+    /// limit took its place meanwhile, or the default.
     async fn settled<S: Store, C>(
         &self,
+        followed: &Followed,
         store: &S,
         key: &Key,
         command: &C,
-        outcome: StoredLimitOutcome<C::Outcome>,
+        mut outcome: StoredLimitOutcome<C::Outcome>,
     ) -> Result<StoredLimitOutcome<C::Outcome>, Error>
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        match outcome {
-            StoredLimitOutcome::ClockOff(limit) => {
-                let bounded = command.under(self.bounded(limit.limit())?);
-                Ok(store.execute(key, &WithStoredLimit::new(bounded).on_slow_path()).await?)
-            }
-            outcome => Ok(outcome),
+        for _ in 0..2 {
+            let follow = match (&outcome, followed.limits.default) {
+                (StoredLimitOutcome::ClockOff(limit), _) => {
+                    let bounded = command.under(self.bounded(limit.limit())?);
+                    WithStoredLimit::new(bounded).on_slow_path()
+                }
+                (StoredLimitOutcome::NoLimit, Some(_)) => self.following(followed, key, command)?,
+                _ => break,
+            };
+            outcome = store.execute(key, &follow).await?;
         }
+        Ok(outcome)
     }
 }
 

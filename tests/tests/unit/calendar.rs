@@ -1,12 +1,13 @@
 //! Calendar windows through the client: its clock, the store's, and limits that are stored.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lockage::limiter::{DenyCache, Origin, Prefetch, StoredLimits};
+use lockage::limiter::{DenyCache, Origin, Prefetch, StoredLimit, StoredLimits};
 use lockage::runtime::Tokio;
-use lockage::store::RecordError;
-use lockage::{Error, Fallback, Limit, Limiter, RetryStore, StoreError};
+use lockage::store::{Command, RecordError};
+use lockage::{Error, Fallback, Key, Limit, Limiter, RetryStore, Store, StoreError};
 use lockage_core::{ConfigError, ManualClock, Timestamp};
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use lockage_memory::{KeyedLimiter, LocalLimiter, MemoryStore};
@@ -42,15 +43,15 @@ fn a_day_of_23_hours_ends_when_it_ends() {
 }
 
 /// By tokio's time, as all that waits.
-fn timed() -> (Limiter<Timed>, Store) {
+fn timed() -> (Limiter<Timed>, Memory) {
     let clock = TokioClock::new();
     let store = FailingStore::new(MemoryStore::with_clock(clock));
     let timed = RetryStore::new(store.clone(), Tokio, HOUR / 2);
     (Limiter::new(timed, limit()).with_clock(clock), store)
 }
 
-type Store = FailingStore<MemoryStore<TokioClock>>;
-type Timed = RetryStore<Store, Tokio>;
+type Memory = FailingStore<MemoryStore<TokioClock>>;
+type Timed = RetryStore<Memory, Tokio>;
 type Configure = fn(Limiter<Timed>) -> Result<Limiter<Timed>, ConfigError>;
 
 /// E8: whatever stands before the store, a day admits its two, and the next one two more.
@@ -132,6 +133,45 @@ fn a_stored_limit_goes_on_into_the_next_window() {
         assert!(!block_on(limiter.try_acquire("it", 1)).unwrap().is_allowed());
         clock.advance(24 * HOUR);
     }
+}
+
+/// A store to which the second call takes a day.
+#[derive(Clone)]
+struct Slow {
+    store: MemoryStore<Arc<ManualClock>>,
+    clock: Arc<ManualClock>,
+    calls: Arc<AtomicU32>,
+}
+
+impl Store for Slow {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        if self.calls.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.clock.advance(24 * HOUR);
+        }
+        Store::execute(&self.store, key, command).await
+    }
+}
+
+/// Between the call that learns of an ended window and the one that brings the next, its limit ends.
+#[test]
+fn a_stored_limit_that_ends_between_two_calls_is_followed_by_the_default() {
+    let clock = clock();
+    let store = MemoryStore::with_clock(clock.clone());
+    let default: Limit = "fixed-window 9/h".parse().unwrap();
+    let stored = || StoredLimits::new().with_default(default);
+    let limiter = Limiter::stored(store.clone(), stored()).with_clock(clock.clone());
+    let kept = StoredLimit::new(limit()).kept_for(36 * HOUR).unwrap();
+    block_on(limiter.set_limit("it", kept)).unwrap();
+    assert_eq!(block_on(limiter.try_acquire("it", 2)).unwrap().remaining, 0);
+    clock.advance(23 * HOUR);
+
+    let slow = Slow { store, clock: clock.clone(), calls: Arc::default() };
+    let limiter = Limiter::stored(slow.clone(), stored()).with_clock(clock);
+    assert_eq!(block_on(limiter.refund("it", 1)).unwrap().after.limit, 9);
+    assert_eq!(slow.calls.load(Ordering::Relaxed), 3);
 }
 
 #[test]
