@@ -44,6 +44,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 
+mod isolated;
 mod store;
 
 use std::sync::Arc;
@@ -52,6 +53,8 @@ use std::time::Duration;
 use lockage_core::Decision;
 
 pub use store::ObservedStore;
+
+use isolated::Isolated;
 
 pub use crate::error::ErrorKind;
 use crate::error::{Error, StoreError};
@@ -62,6 +65,9 @@ use crate::locks::Loss;
 ///
 /// A method is called before the caller has its answer, and for leases while the state of their [`Locks`] is locked. So
 /// it must return soon, and make no call of the limiter, lock or store of its event.
+///
+/// A panic of a method costs its observer this event, and nothing else: the panic hook reports it, and the call, the
+/// lease and other observers go on. A panic of [`now`](Self::now) leaves the event without a duration.
 ///
 /// `Vec<Arc<dyn Observer>>` makes several observers one.
 ///
@@ -288,14 +294,14 @@ impl Observer for Vec<Arc<dyn Observer>> {
     }
 
     fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
-        let bound = |it: &Arc<dyn Observer>| it.bound_to(subject).unwrap_or_else(|| Arc::clone(it));
+        let bound = |it: &Arc<dyn Observer>| bind(Arc::clone(it), subject);
         Some(Arc::new(self.iter().map(bound).collect::<Vec<_>>()))
     }
 }
 
-/// Returns the observer that is bound to this subject.
+/// Returns the observer that is bound to this subject. Its panics go no further.
 pub(crate) fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
-    observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))
+    Arc::new(Isolated(observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))))
 }
 
 /// Returns the time since `begin`, if both are measured.

@@ -2,6 +2,7 @@
 
 mod decisions;
 mod leases;
+mod panics;
 mod store_calls;
 
 use std::sync::{Arc, Mutex};
