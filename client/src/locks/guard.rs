@@ -9,7 +9,8 @@ use futures_util::future::{Either, select};
 use lockage_core::lock::{Holder, OwnerId};
 
 use super::lease::{Lease, Loss};
-use super::manager::{LeaseManager, Pending, PendingRelease};
+use super::manager::LeaseManager;
+use super::state::{Pending, PendingRelease};
 use crate::error::Error;
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
@@ -77,16 +78,19 @@ where
         Ok(released)
     }
 
-    /// Waits until the lock is lost, and returns why. It needs no network. A lock whose renewals succeed is never lost.
+    /// Waits until the lock is lost, and returns why. A lock whose renewals succeed is never lost.
+    ///
+    /// Meanwhile it makes renewals that are late because their task is blocked.
     pub async fn lost(&self) -> Loss {
         let runtime = self.manager.runtime();
         loop {
             let lost = self.lease.lost.listen();
             let now = runtime.now();
-            match self.manager.status(self.id, now) {
+            match self.manager.take_over(self.id, now) {
                 Err(loss) => return loss,
-                Ok(deadline) => within(runtime, deadline - now, lost).await,
-            };
+                Ok(Some(until)) => _ = within(runtime, until - now, lost).await,
+                Ok(None) => _ = select(self.manager.renew(self.id, &self.lease), lost).await,
+            }
         }
     }
 

@@ -11,9 +11,10 @@ use lockage_core::lock::OwnerId;
 use super::guard::LockGuard;
 use super::kind::Kind;
 use super::lease::{Lease, Loss};
-use super::manager::{LeaseManager, Pending, PendingRelease};
+use super::manager::LeaseManager;
 use super::options::{LockOptions, Shortfall};
 use super::request::{AcquireRequest, Busy, Refusal};
+use super::state::{Pending, PendingRelease};
 use super::waiting::NextAttempt;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
@@ -265,7 +266,7 @@ where
         next: NextAttempt,
     ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
         let manager = &self.manager;
-        let _attempt = manager.begin_attempt().ok_or(Error::Closed)?;
+        let attempt = manager.begin_attempt().ok_or(Error::Closed)?;
         let sent = manager.runtime().now();
         // A call that has timed out may still arrive; its lease begins then.
         let settled = sent.saturating_add(manager.store().timeout() * 2);
@@ -296,7 +297,7 @@ where
             }
         };
         let observer = self.options.observer.clone();
-        let lease = Lease::new(self.key.clone(), request, grant.token, observer);
+        let lease = Lease::new(self.key.clone(), request, grant.token, attempt.home, observer);
         // What an earlier copy of the call was granted has lasted since then.
         let since = sent.saturating_sub(request.kind.lease().saturating_sub(grant.left));
         let guard = LockGuard::new(manager, lease, grant.holds, since);

@@ -11,6 +11,7 @@ use super::observed::LeaseObserver;
 use super::request::AcquireRequest;
 use crate::key::Key;
 use crate::observer::LeaseChange;
+use crate::runtime::Executor;
 
 /// Why a lock is no longer held without a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +38,8 @@ pub(super) struct Lease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) token: u64,
+    /// The executor on which it was acquired, whose task renews it.
+    pub(super) home: Executor,
     /// Notifies of its loss. A later deadline is no event: a waiter checks the deadline that it knows again.
     pub(super) lost: Event,
     observer: Option<Arc<LeaseObserver>>,
@@ -47,9 +50,10 @@ impl Lease {
         key: Key,
         request: AcquireRequest,
         token: u64,
+        home: Executor,
         observer: Option<Arc<LeaseObserver>>,
     ) -> Self {
-        Lease { key, request, token, lost: Event::new(), observer }
+        Lease { key, request, token, home, lost: Event::new(), observer }
     }
 
     /// Tells the observer, if there is one.

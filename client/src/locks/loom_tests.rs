@@ -10,10 +10,13 @@ use loom::future::block_on;
 use loom::thread;
 
 use super::lease::{Lease, Loss};
-use super::manager::{LeaseManager, Pending, PendingRelease};
+use super::manager::{LeaseManager, Shared};
 use super::request::AcquireRequest;
+use super::state::{Pending, PendingRelease};
+use super::task::{Releasing, Renewing, Running};
 use crate::key::Key;
 use crate::retry_store::RetryStore;
+use crate::runtime::{Executor, Runtime};
 
 const LEASE: Duration = Duration::from_secs(30);
 const BEGIN: Duration = Duration::from_secs(100);
@@ -22,20 +25,52 @@ const SENT: Duration = Duration::from_secs(110);
 /// After the first deadline, and before that of the renewal.
 const LATE: Duration = Duration::from_secs(131);
 
+/// The executors of the acquire and of another task.
+const HOME: Executor = Some(1);
+const OTHER: Executor = Some(2);
+
 type Manager = Arc<LeaseManager<(), ()>>;
+
+/// A clock that stands still.
+impl Runtime for () {
+    fn now(&self) -> Duration {
+        SENT
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}
+
+/// As a caller on the executor of the acquire starts a task.
+fn start(shared: &Arc<Shared<(), ()>>) {
+    let mut state = shared.state();
+    if state.needs_task() {
+        state.tasks.insert(HOME);
+    }
+}
 
 fn manager() -> Manager {
     let lock = Lock::new(LEASE, LEASE).unwrap();
-    LeaseManager::new(RetryStore::new((), (), LEASE), lock, None)
+    LeaseManager::new(RetryStore::new((), (), LEASE), lock, None, start)
+}
+
+fn running(manager: &Manager) -> Running<(), ()> {
+    manager.0.state().tasks.insert(HOME);
+    Running { shared: Arc::clone(&manager.0), here: HOME, has_ended: false }
 }
 
 /// A lease whose renewal is under way, and its number.
 fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
     let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
     let request = AcquireRequest { kind, owner, id: 2, fair: false, label: None };
-    let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7, None));
+    let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7, HOME, None));
     let id = manager.watch(&lease, BEGIN);
-    assert_eq!(manager.0.state().plan(SENT, 1).renew, [id]);
+    assert_eq!(manager.0.state().plan(HOME, SENT, 1, LEASE, Duration::ZERO).renew, [id]);
     (lease, id)
 }
 
@@ -60,7 +95,9 @@ fn bug_25_a_renewal_and_a_release_that_meet_leave_nothing() {
             manager.release_later(pending(&held, until));
             task.join().unwrap();
             let state = manager.0.state();
-            assert!(state.renewals.is_empty() && state.leases.is_empty());
+            assert!(
+                state.schedules.is_empty() == state.tasks.is_empty() && state.leases.is_empty()
+            );
             assert_eq!(state.pending.len(), 1);
         });
     }
@@ -77,7 +114,7 @@ fn l6_what_is_lost_stays_lost() {
         let task = thread::spawn(move || task.0.settle(id, SENT, Some(Ok(())), SENT, 0));
         let seen = manager.status(id, LATE);
         task.join().unwrap();
-        let is_watched = !manager.0.state().renewals.is_empty();
+        let is_watched = manager.0.state().schedules.values().any(|it| !it.is_empty());
         assert_eq!(is_watched, seen.is_ok());
         match seen {
             Ok(deadline) => assert_eq!(deadline, own_deadline(SENT, LEASE)),
@@ -128,5 +165,81 @@ fn a_pending_release_is_heard_of() {
             }
         });
         giver.join().unwrap();
+    });
+}
+
+/// L6: the task of another executor hears of a renewal whose task ends with its executor, and makes it.
+#[test]
+fn l6_a_renewal_of_an_ended_task_is_taken_over() {
+    loom::model(|| {
+        let manager = manager();
+        let running = running(&manager);
+        let (_, id) = lease(&manager);
+        let ending = thread::spawn(move || {
+            let shared = &running.shared;
+            drop(Renewing { shared, id, sent: SENT, is_over: false });
+            drop(running);
+        });
+        // It is due again by then, and not late.
+        let then = SENT + LEASE / 24;
+        block_on(async {
+            loop {
+                let news = manager.0.news.listen();
+                let plan = manager.0.state().plan(OTHER, then, 1, LEASE, LEASE / 6);
+                if plan.renew == [id] {
+                    return;
+                }
+                news.await;
+            }
+        });
+        ending.join().unwrap();
+    });
+}
+
+/// L8: the task of another executor hears of a release whose task ends with its executor, and makes it.
+#[test]
+fn l8_a_release_of_an_ended_task_is_taken_over() {
+    loom::model(|| {
+        let manager = manager();
+        let running = running(&manager);
+        let (held, id) = lease(&manager);
+        manager.forget(id);
+        manager.release_later(pending(&held, LATE));
+        let pending = manager.0.state().take_pending().pop();
+        let ending = thread::spawn(move || {
+            drop(Releasing { shared: Arc::clone(&running.shared), pending });
+            drop(running);
+        });
+        block_on(async {
+            loop {
+                let news = manager.0.news.listen();
+                if manager.0.state().take_pending().pop().is_some() {
+                    return;
+                }
+                news.await;
+            }
+        });
+        ending.join().unwrap();
+    });
+}
+
+/// L8: a release that is left while the last task ends by itself finds a task, that one or a new one.
+#[test]
+fn l8_a_release_that_meets_the_end_of_a_task_finds_one() {
+    loom::model(|| {
+        let manager = manager();
+        let mut running = running(&manager);
+        let (held, id) = lease(&manager);
+        manager.forget(id);
+        manager.0.state().is_closed = true;
+        let ending = thread::spawn(move || match running.end() {
+            true => drop(running),
+            // It goes on.
+            false => std::mem::forget(running),
+        });
+        manager.release_later(pending(&held, LATE));
+        ending.join().unwrap();
+        let state = manager.0.state();
+        assert!(state.pending.len() == 1 && state.tasks.contains(&HOME));
     });
 }

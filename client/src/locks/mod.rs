@@ -17,6 +17,7 @@ mod options;
 mod quorum;
 mod request;
 mod run_once;
+mod state;
 mod striped;
 mod task;
 mod waiting;
@@ -129,7 +130,7 @@ where
         let longest = MAX_SPAN / 2;
         let lock = Lock::new(lease, Duration::from_micros(micros).min(longest))?;
         check_outlasts(store.timeout(), "lease", lease)?;
-        let manager = LeaseManager::new(store, lock, None);
+        let manager = LeaseManager::new(store, lock, None, task::start_here);
         let waiting = Waiting { poll: DEFAULT_POLL, listen: None };
         let options = LockOptions {
             waiting,
@@ -217,7 +218,8 @@ where
     {
         let (store, lock) = (self.manager.store().clone(), self.manager.lock());
         check_outlasts(store.timeout(), "longest hold", longest)?;
-        Ok(Locks { manager: LeaseManager::new(store, lock, Some(longest)), ..self })
+        let manager = LeaseManager::new(store, lock, Some(longest), task::start_here);
+        Ok(Locks { manager, ..self })
     }
 
     /// Returns the lock of this name. Each acquire has an owner of its own, so a holder that acquires it again waits

@@ -39,6 +39,9 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     fn random(&self) -> u64;
 }
 
+/// The number of an executor: see [`Spawn::executor`].
+pub(crate) type Executor = Option<u64>;
+
 /// An executor that can spawn tasks.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no executor that runs tasks",
@@ -47,6 +50,15 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 pub trait Spawn: Runtime {
     /// Runs `task`. It may be dropped with the executor, before its end.
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static);
+
+    /// Returns a number of the executor on which [`spawn`](Self::spawn) would run a task that this thread spawned now;
+    /// `None` if there is none. By default, it is the only one.
+    ///
+    /// Executors that end, or have threads of their own, need different numbers: background work of one is then not
+    /// left to another.
+    fn executor(&self) -> Option<u64> {
+        Some(0)
+    }
 }
 
 /// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer.

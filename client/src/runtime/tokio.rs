@@ -1,6 +1,8 @@
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::LazyLock;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 
 use super::{Runtime, Spawn};
@@ -33,5 +35,13 @@ impl Runtime for Tokio {
 impl Spawn for Tokio {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         tokio::spawn(task);
+    }
+
+    fn executor(&self) -> Option<u64> {
+        let id = Handle::try_current().ok()?.id();
+        // An id has no number but this one.
+        let mut hasher = DefaultHasher::new();
+        id.hash(&mut hasher);
+        Some(hasher.finish())
     }
 }

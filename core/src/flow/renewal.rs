@@ -42,7 +42,8 @@ pub fn shortest_lease(timeout: Duration) -> Duration {
 ///
 /// It takes each lease and the result of each renewal, and returns which leases to renew now and which
 /// are lost. A lease is renewed after a third of it, together with others where possible. Failed renewals
-/// are repeated, after growing pauses, until the lease ends, and never after.
+/// are repeated, after growing pauses, until the lease ends, and never after. So is a renewal without a result
+/// within its timeout, since the thread that makes it may be blocked.
 ///
 /// ```
 /// use core::time::Duration;
@@ -51,13 +52,14 @@ pub fn shortest_lease(timeout: Duration) -> Duration {
 /// let (lease, mut now) = (Duration::from_secs(30), Duration::ZERO);
 /// let mut renewals = Renewals::new();
 /// renewals.watch("invoices", now, lease, None);
-/// let plan = renewals.plan(now, 100);
+/// let timeout = Duration::from_secs(1);
+/// let plan = renewals.plan(now, 100, timeout);
 /// assert!(plan.renew.is_empty());
 /// now = plan.wake_at.expect("it is watched");
 /// assert_eq!(now, Duration::from_secs(10));
 ///
 /// let sent = now;
-/// assert_eq!(renewals.plan(now, 100).renew, ["invoices"]);
+/// assert_eq!(renewals.plan(now, 100, timeout).renew, ["invoices"]);
 /// renewals.renewed(&"invoices", sent);
 /// assert_eq!(renewals.deadline(&"invoices"), Some(Duration::from_millis(39_969)));
 /// ```
@@ -66,6 +68,8 @@ pub struct Renewals<K> {
     leases: BTreeMap<K, Watch>,
     /// When each watched lease is examined next.
     next: BTreeSet<(Duration, K)>,
+    /// When each renewal that is under way has timed out.
+    under_way: BTreeSet<(Duration, K)>,
 }
 
 #[derive(Clone, Debug)]
@@ -77,6 +81,8 @@ struct Watch {
     until: Duration,
     /// When to renew. `None` while a renewal is under way, or if another would not help.
     due: Option<Duration>,
+    /// When the renewal under way has timed out. `None` if there is none, or if the lease has ended by then.
+    times_out: Option<Duration>,
     failures: u32,
     /// It is no longer watched: its deadline is final.
     is_stopped: bool,
@@ -96,7 +102,7 @@ pub struct Plan<K> {
 impl<K: Clone + Ord> Renewals<K> {
     /// Creates a schedule without leases.
     pub fn new() -> Self {
-        Renewals { leases: BTreeMap::new(), next: BTreeSet::new() }
+        Renewals { leases: BTreeMap::new(), next: BTreeSet::new(), under_way: BTreeSet::new() }
     }
 
     /// Watches a lease that was requested at `sent`. With `longest`, it is never extended beyond that
@@ -105,7 +111,8 @@ impl<K: Clone + Ord> Renewals<K> {
         self.forget(&key);
         let until = longest.map_or(Duration::MAX, |longest| sent.saturating_add(longest));
         let deadline = own_deadline(sent, lease).min(until);
-        let mut watch = Watch { lease, deadline, until, due: None, failures: 0, is_stopped: false };
+        let (due, times_out, failures, is_stopped) = (None, None, 0, false);
+        let mut watch = Watch { lease, deadline, until, due, times_out, failures, is_stopped };
         watch.schedule(sent.saturating_add(lease / PARTS));
         self.next.insert((watch.look_at(), key.clone()));
         self.leases.insert(key, watch);
@@ -116,6 +123,9 @@ impl<K: Clone + Ord> Renewals<K> {
     pub fn stop(&mut self, key: &K) -> bool {
         let Some(watch) = self.leases.get_mut(key) else { return false };
         watch.is_stopped = true;
+        if let Some(at) = watch.times_out.take() {
+            self.under_way.remove(&(at, key.clone()));
+        }
         self.next.remove(&(watch.look_at(), key.clone()))
     }
 
@@ -147,9 +157,15 @@ impl<K: Clone + Ord> Renewals<K> {
     }
 
     /// Returns what to do at `now`, with at most this many renewals. Each of them is under way until
-    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`stop`](Self::stop).
-    pub fn plan(&mut self, now: Duration, most: usize) -> Plan<K> {
+    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`stop`](Self::stop), and for `timeout` at most: without
+    /// a result by then, it is due again.
+    pub fn plan(&mut self, now: Duration, most: usize, timeout: Duration) -> Plan<K> {
         let (mut renew, mut lost) = (Vec::new(), Vec::new());
+        while let Some((at, key)) = self.under_way.first().cloned()
+            && at <= now
+        {
+            self.change(&key, |watch| watch.schedule(at));
+        }
         while let Some((at, key)) = self.next.first().cloned() {
             let watch = &self.leases[&key];
             if watch.deadline <= now {
@@ -163,10 +179,27 @@ impl<K: Clone + Ord> Renewals<K> {
             if !goes || renew.len() >= most {
                 break;
             }
-            self.change(&key, |watch| watch.due = None);
+            self.change(&key, |watch| watch.begin(now.saturating_add(timeout)));
             renew.push(key);
         }
-        Plan { renew, lost, wake_at: self.next.first().map(|(at, _)| *at) }
+        let first = |of: &BTreeSet<(Duration, K)>| of.first().map(|(at, _)| *at);
+        let wake_at = first(&self.next).into_iter().chain(first(&self.under_way)).min();
+        Plan { renew, lost, wake_at }
+    }
+
+    /// Begins the renewal of one lease, if it is due by `now`, as [`plan`](Self::plan) does. Otherwise returns when to
+    /// try again: its deadline, if another renewal would not help.
+    pub fn begin(&mut self, key: &K, now: Duration, timeout: Duration) -> Result<(), Duration> {
+        let Some(watch) = self.leases.get(key) else { return Err(now) };
+        let due = watch.due.or(watch.times_out).unwrap_or(watch.deadline);
+        if watch.is_stopped || due == watch.deadline {
+            return Err(watch.deadline);
+        }
+        if due > now {
+            return Err(due);
+        }
+        self.change(key, |watch| watch.begin(now.saturating_add(timeout)));
+        Ok(())
     }
 
     /// Reports that a renewal sent at `sent` succeeded. Ignored if the lease is no longer watched.
@@ -194,8 +227,12 @@ impl<K: Clone + Ord> Renewals<K> {
             return;
         };
         self.next.remove(&(watch.look_at(), key.clone()));
+        if let Some(at) = watch.times_out.take() {
+            self.under_way.remove(&(at, key.clone()));
+        }
         change(watch);
         self.next.insert((watch.look_at(), key.clone()));
+        self.under_way.extend(watch.times_out.map(|at| (at, key.clone())));
     }
 }
 
@@ -203,6 +240,12 @@ impl Watch {
     /// Schedules a renewal at `due`, if the lease still lasts then and would be extended.
     fn schedule(&mut self, due: Duration) {
         self.due = Some(due).filter(|due| self.can_grow() && *due < self.deadline);
+    }
+
+    /// Begins a renewal that has timed out at `times_out`.
+    fn begin(&mut self, times_out: Duration) {
+        self.due = None;
+        self.times_out = Some(times_out).filter(|at| *at < self.deadline);
     }
 
     fn can_grow(&self) -> bool {
@@ -236,6 +279,8 @@ mod tests {
 
     const LEASE: Duration = Duration::from_secs(24);
     const DEADLINE: Duration = Duration::from_millis(23_975);
+    /// No renewal times out before its lease.
+    const TIMEOUT: Duration = LEASE;
 
     fn secs(secs: u64) -> Duration {
         Duration::from_secs(secs)
@@ -253,29 +298,32 @@ mod tests {
         let mut renewals = watching(&[1]);
         renewals.watch(2, secs(1), LEASE, None);
         renewals.watch(3, secs(2), LEASE, None);
-        let plan = renewals.plan(secs(8), 100);
+        let plan = renewals.plan(secs(8), 100, TIMEOUT);
         assert_eq!((plan.renew, plan.wake_at), (vec![1, 2], Some(secs(10))));
         // Renewals under way are not repeated.
-        assert_eq!(renewals.plan(secs(9), 100).renew, []);
-        assert_eq!(renewals.plan(secs(10), 100).renew, [3]);
+        assert_eq!(renewals.plan(secs(9), 100, TIMEOUT).renew, []);
+        assert_eq!(renewals.plan(secs(10), 100, TIMEOUT).renew, [3]);
     }
 
     #[test]
     fn so_many_go_at_once_and_then_the_others() {
         let mut renewals = watching(&[1, 2, 3]);
-        assert_eq!(renewals.plan(secs(9), 2).renew, [1, 2]);
-        assert_eq!(renewals.plan(secs(9), 0), Plan { wake_at: Some(secs(8)), ..Plan::default() });
-        assert_eq!(renewals.plan(secs(9), 2).renew, [3]);
-        assert_eq!(renewals.plan(DEADLINE, 0).lost, [1, 2, 3]);
+        assert_eq!(renewals.plan(secs(9), 2, TIMEOUT).renew, [1, 2]);
+        assert_eq!(
+            renewals.plan(secs(9), 0, TIMEOUT),
+            Plan { wake_at: Some(secs(8)), ..Plan::default() }
+        );
+        assert_eq!(renewals.plan(secs(9), 2, TIMEOUT).renew, [3]);
+        assert_eq!(renewals.plan(DEADLINE, 0, TIMEOUT).lost, [1, 2, 3]);
     }
 
     #[test]
     fn a_renewal_counts_from_when_it_was_sent() {
         let mut renewals = watching(&[1]);
-        renewals.plan(secs(8), 100);
+        renewals.plan(secs(8), 100, TIMEOUT);
         renewals.renewed(&1, secs(8));
         assert_eq!(renewals.deadline(&1), Some(secs(8) + DEADLINE));
-        assert_eq!(renewals.plan(secs(15), 100).wake_at, Some(secs(16)));
+        assert_eq!(renewals.plan(secs(15), 100, TIMEOUT).wake_at, Some(secs(16)));
         // A late, older answer shortens nothing.
         renewals.renewed(&1, secs(2));
         assert_eq!(renewals.deadline(&1), Some(secs(8) + DEADLINE));
@@ -286,7 +334,7 @@ mod tests {
         let mut renewals = watching(&[1]);
         let (mut now, mut attempts) = (secs(8), 0);
         loop {
-            let plan = renewals.plan(now, 100);
+            let plan = renewals.plan(now, 100, TIMEOUT);
             if !plan.lost.is_empty() {
                 assert_eq!((plan.lost, plan.wake_at, now), (vec![1], None, DEADLINE));
                 break;
@@ -296,7 +344,7 @@ mod tests {
             if !plan.renew.is_empty() {
                 renewals.failed(&1, now, 1 << 63);
             }
-            now = renewals.plan(now, 100).wake_at.expect("it is watched");
+            now = renewals.plan(now, 100, TIMEOUT).wake_at.expect("it is watched");
         }
         assert!((8..=20).contains(&attempts), "{attempts}");
         assert!(renewals.is_empty());
@@ -308,20 +356,44 @@ mod tests {
         let sleep = Duration::from_millis(250);
         for (left, renewed) in [(sleep, vec![2]), (sleep + Duration::from_nanos(1), vec![2, 1])] {
             let mut renewals = watching(&[1]);
-            renewals.plan(secs(8), 100);
+            renewals.plan(secs(8), 100, TIMEOUT);
             renewals.failed(&1, DEADLINE - left, 0);
             let due = DEADLINE - secs(1);
             renewals.watch(2, due - secs(8), LEASE, None);
-            assert_eq!(renewals.plan(due, 100).renew, renewed);
+            assert_eq!(renewals.plan(due, 100, TIMEOUT).renew, renewed);
         }
+    }
+
+    /// L6: a renewal whose task does not go on is made by another one once it has timed out, and not before.
+    #[test]
+    fn l6_one_without_a_result_is_due_again_after_its_timeout() {
+        let mut renewals = watching(&[1]);
+        let plan = renewals.plan(secs(8), 100, secs(4));
+        assert_eq!((plan.renew, plan.wake_at), (vec![1], Some(secs(12))));
+        renewals.watch(2, secs(4) - LEASE / EARLY, LEASE, None);
+        // It does not go early with others.
+        assert_eq!(renewals.plan(secs(12) - secs(1), 100, secs(4)).renew, [2]);
+        assert_eq!(renewals.begin(&1, secs(11), secs(4)), Err(secs(12)));
+        assert_eq!(renewals.plan(secs(12), 100, secs(4)).renew, [1]);
+        assert_eq!(renewals.begin(&1, secs(16), secs(4)), Ok(()));
+        assert_eq!(renewals.begin(&1, secs(20), secs(4)), Ok(()));
+        // It has ended before that would time out.
+        assert_eq!(renewals.begin(&1, DEADLINE - secs(1), secs(4)), Err(DEADLINE));
+        renewals.renewed(&1, secs(20));
+        assert_eq!(renewals.begin(&1, secs(20), secs(4)), Err(secs(28)));
+        assert_eq!(renewals.begin(&1, secs(28), secs(4)), Ok(()));
+        renewals.stop(&1);
+        assert!(renewals.begin(&1, secs(32), secs(4)).is_err());
+        assert_eq!(renewals.plan(secs(32), 100, secs(4)).renew, []);
+        assert!(renewals.begin(&3, secs(32), secs(4)).is_err());
     }
 
     #[test]
     fn one_without_an_answer_is_lost_at_its_deadline() {
         let mut renewals = watching(&[1]);
-        let plan = renewals.plan(secs(8), 100);
+        let plan = renewals.plan(secs(8), 100, TIMEOUT);
         assert_eq!((plan.renew, plan.wake_at), (vec![1], Some(DEADLINE)));
-        assert_eq!(renewals.plan(DEADLINE, 100).lost, [1]);
+        assert_eq!(renewals.plan(DEADLINE, 100, TIMEOUT).lost, [1]);
         renewals.renewed(&1, secs(8));
         assert_eq!(renewals.deadline(&1), Some(DEADLINE), "what is lost stays lost");
     }
@@ -330,12 +402,12 @@ mod tests {
     fn what_is_forgotten_is_neither_renewed_nor_lost() {
         let mut renewals = watching(&[1, 2]);
         assert!(renewals.forget(&1) && !renewals.forget(&1));
-        assert_eq!(renewals.plan(secs(8), 100).renew, [2]);
+        assert_eq!(renewals.plan(secs(8), 100, TIMEOUT).renew, [2]);
         renewals.failed(&1, secs(8), 0);
         assert!(renewals.forget(&2));
         renewals.renewed(&2, secs(8));
         assert_eq!(
-            renewals.plan(secs(99), 100),
+            renewals.plan(secs(99), 100, TIMEOUT),
             Plan { renew: vec![], lost: vec![], wake_at: None }
         );
     }
@@ -343,12 +415,12 @@ mod tests {
     #[test]
     fn what_is_stopped_keeps_its_deadline_until_it_is_forgotten() {
         let mut renewals = watching(&[1, 2]);
-        renewals.plan(secs(8), 1);
+        renewals.plan(secs(8), 1, TIMEOUT);
         assert!(renewals.stop(&1) && !renewals.stop(&1) && !renewals.stop(&3));
         renewals.renewed(&1, secs(8));
         renewals.failed(&1, secs(8), 0);
         assert_eq!((renewals.deadline(&1), renewals.len()), (Some(DEADLINE), 1));
-        assert_eq!(renewals.plan(DEADLINE, 100).lost, [2]);
+        assert_eq!(renewals.plan(DEADLINE, 100, TIMEOUT).lost, [2]);
         assert!(!renewals.forget(&1));
         assert_eq!((renewals.deadline(&1), renewals.is_empty()), (None, true));
     }
@@ -360,14 +432,14 @@ mod tests {
         let mut now = Duration::ZERO;
         let mut renewed = 0;
         loop {
-            let plan = renewals.plan(now, 100);
+            let plan = renewals.plan(now, 100, TIMEOUT);
             if plan.lost == [1] {
                 break;
             }
             renewed += plan.renew.len();
             plan.renew.iter().for_each(|key| renewals.renewed(key, now));
             assert!(renewals.deadline(&1).expect("it is watched") <= secs(40));
-            now = renewals.plan(now, 100).wake_at.expect("it is watched");
+            now = renewals.plan(now, 100, TIMEOUT).wake_at.expect("it is watched");
         }
         // After 8 s and 16 s it ends at 40 s.
         assert_eq!((now, renewed), (secs(40), 3));
@@ -379,6 +451,6 @@ mod tests {
     fn a_lease_of_nothing_is_lost_at_once() {
         let mut renewals = Renewals::new();
         renewals.watch(1, secs(5), Duration::from_micros(900), None);
-        assert_eq!(renewals.plan(secs(5), 100).lost, [1]);
+        assert_eq!(renewals.plan(secs(5), 100, TIMEOUT).lost, [1]);
     }
 }

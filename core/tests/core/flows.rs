@@ -22,18 +22,18 @@ fn a_failed_renewal_pauses_for_growing_parts_of_the_lease() {
     renewals.watch('a', ms(0), LEASE, None);
     let mut now = ms(8_000);
     for pause in [375, 750, 1_500, 1_500] {
-        assert_eq!(renewals.plan(now, 100).renew, ['a']);
+        assert_eq!(renewals.plan(now, 100, LEASE).renew, ['a']);
         renewals.failed(&'a', now, HALF);
-        assert_eq!(renewals.plan(now, 100).wake_at, Some(now + ms(pause)));
+        assert_eq!(renewals.plan(now, 100, LEASE).wake_at, Some(now + ms(pause)));
         now += ms(pause);
     }
     // One that is done begins anew.
-    assert_eq!(renewals.plan(now, 100).renew, ['a']);
+    assert_eq!(renewals.plan(now, 100, LEASE).renew, ['a']);
     renewals.renewed(&'a', now);
     now += ms(8_000);
-    assert_eq!(renewals.plan(now, 100).renew, ['a']);
+    assert_eq!(renewals.plan(now, 100, LEASE).renew, ['a']);
     renewals.failed(&'a', now, HALF);
-    assert_eq!(renewals.plan(now, 100).wake_at, Some(now + ms(375)));
+    assert_eq!(renewals.plan(now, 100, LEASE).wake_at, Some(now + ms(375)));
 }
 
 #[test]
@@ -65,14 +65,14 @@ fn a_lease_that_ends_when_it_is_due_is_not_renewed() {
     let mut renewals = Renewals::new();
     renewals.watch('a', ms(0), Duration::from_micros(1_500), None);
     let deadline = Duration::from_nanos(498_500);
-    assert_eq!(renewals.plan(ms(0), 1).wake_at, Some(deadline));
-    assert!(renewals.plan(deadline - Duration::from_nanos(1), 1).lost.is_empty());
-    assert_eq!(renewals.plan(deadline, 1).lost, ['a']);
+    assert_eq!(renewals.plan(ms(0), 1, LEASE).wake_at, Some(deadline));
+    assert!(renewals.plan(deadline - Duration::from_nanos(1), 1, LEASE).lost.is_empty());
+    assert_eq!(renewals.plan(deadline, 1, LEASE).lost, ['a']);
     // One that reaches its longest time gains nothing by being renewed.
     renewals.watch('b', ms(0), LEASE, Some(ms(23_975)));
-    assert_eq!(renewals.plan(ms(0), 1).wake_at, Some(ms(23_975)));
+    assert_eq!(renewals.plan(ms(0), 1, LEASE).wake_at, Some(ms(23_975)));
     renewals.watch('b', ms(0), LEASE, Some(ms(23_976)));
-    assert_eq!(renewals.plan(ms(0), 1).wake_at, Some(ms(8_000)));
+    assert_eq!(renewals.plan(ms(0), 1, LEASE).wake_at, Some(ms(8_000)));
 }
 
 #[test]

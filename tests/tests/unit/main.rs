@@ -20,6 +20,7 @@ mod observer;
 mod once;
 mod parsers;
 mod prefetch;
+mod runtimes;
 mod shadow;
 mod shaping;
 mod stored_limits;

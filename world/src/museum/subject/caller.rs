@@ -85,7 +85,7 @@ impl Caller {
     fn renew(&mut self, from_us: u64, until_us: u64) {
         let mut now = Duration::from_micros(from_us);
         loop {
-            let plan = self.renewals.plan(now, usize::MAX);
+            let plan = self.renewals.plan(now, usize::MAX, Duration::MAX);
             for who in plan.renew {
                 let renew = lock(self.lease_us).renew(owner(who), None);
                 let at_us = u64::try_from(now.as_micros()).expect("traces are short");
@@ -95,7 +95,7 @@ impl Caller {
                     self.renewals.forget(&who);
                 }
             }
-            match self.renewals.plan(now, 0).wake_at {
+            match self.renewals.plan(now, 0, Duration::MAX).wake_at {
                 Some(next) if next <= Duration::from_micros(until_us) => now = next,
                 _ => return,
             }
