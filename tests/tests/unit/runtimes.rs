@@ -1,5 +1,6 @@
 //! Several executors in one process, in virtual time: one ends, or its only thread is blocked, and the others go on.
 
+mod coalescing;
 mod locks;
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
-//! The task that puts requests into calls: it runs for as long as there are any.
+//! The task that puts requests into calls: it runs for as long as there are any. Each executor has one of its own, so that
+//! callers depend on no other executor.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::mem;
 use std::panic::AssertUnwindSafe;
@@ -19,6 +20,7 @@ use slab::Slab;
 use super::{Coalescing, QueueFull, Subject};
 use crate::error::{Error, StoreError};
 use crate::limiter::circuit_breaker::OwnedReport;
+use crate::runtime::Executor;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// The outcome of the requests for one key.
@@ -74,8 +76,8 @@ impl Drop for Rider {
     }
 }
 
-/// Requests that the driver has not taken on yet. Its lock is held for a look, and never while a task is woken, polled
-/// or dropped.
+/// Requests that no driver has taken on yet. Its lock is held for a look, and never while a task is woken, polled or
+/// dropped.
 pub(super) struct Queue {
     asked: Mutex<Asked>,
     max_waiting: usize,
@@ -83,24 +85,21 @@ pub(super) struct Queue {
 
 #[derive(Default)]
 struct Asked {
+    /// The executors on which a driver runs, or is about to.
+    lanes: BTreeMap<Executor, Lane>,
+    told: Coalescing,
+}
+
+/// What the callers of one executor leave to its driver.
+#[derive(Default)]
+struct Lane {
     requests: Vec<(Subject, Rider)>,
-    /// Whether a driver runs, or is about to.
-    is_driven: bool,
     /// Whether a caller has left before its answer.
     has_left: bool,
     /// The driver's, where it waits.
     waker: Option<Waker>,
     /// Whether it waits for requests, and not only for callers that leave.
     has_room: bool,
-    told: Coalescing,
-}
-
-impl Asked {
-    /// There is no driver any more; its waker, and what it has not taken on.
-    fn end(&mut self) -> (Option<Waker>, Vec<(Subject, Rider)>) {
-        self.is_driven = false;
-        (self.waker.take(), mem::take(&mut self.requests))
-    }
 }
 
 /// Whom a caller has to call.
@@ -119,9 +118,10 @@ impl Queue {
         self.asked().told
     }
 
-    /// Takes a request on.
+    /// Takes a request on, which is sent on this executor.
     pub(super) fn ask(
         &self,
+        here: Executor,
         subject: Subject,
         cost: u64,
         report: Option<OwnedReport>,
@@ -135,23 +135,29 @@ impl Queue {
         asked.told.waiting += 1;
         asked.told.requests += 1;
         let rider = Rider { cost, report, is_sent: false, answer: Some(answer) };
-        asked.requests.push((subject, rider));
-        if !mem::replace(&mut asked.is_driven, true) {
+        let mut is_driven = true;
+        let lane = asked.lanes.entry(here).or_insert_with(|| {
+            is_driven = false;
+            Lane::default()
+        });
+        lane.requests.push((subject, rider));
+        if !is_driven {
             return Ok(Ring::Start);
         }
-        let waker = if asked.has_room { asked.waker.take() } else { None };
+        let waker = if lane.has_room { lane.waker.take() } else { None };
         Ok(waker.map_or(Ring::Nobody, Ring::Wake))
     }
 
-    /// A caller goes, with its answer or before.
-    pub(super) fn leave(&self, is_told: bool) {
+    /// A caller goes that asked on this executor, with its answer or before.
+    pub(super) fn leave(&self, here: Executor, is_told: bool) {
         let mut asked = self.asked();
         asked.told.waiting -= 1;
         if is_told {
             return;
         }
-        asked.has_left = true;
-        let waker = asked.waker.take();
+        let Some(lane) = asked.lanes.get_mut(&here) else { return };
+        lane.has_left = true;
+        let waker = lane.waker.take();
         drop(asked);
         waker.into_iter().for_each(Waker::wake);
     }
@@ -165,6 +171,7 @@ impl Queue {
 /// order in which they come.
 pub(super) struct Driver {
     queue: Arc<Queue>,
+    here: Executor,
     room: Room,
     dispatch: Arc<Dispatch>,
     /// The line of each key that has requests or a call in flight.
@@ -196,9 +203,15 @@ struct Call {
 type Numbered = Pin<Box<dyn Future<Output = (usize, Option<Vec<Outcome>>)> + Send>>;
 
 impl Driver {
-    pub(super) fn new(queue: Arc<Queue>, room: Room, dispatch: Arc<Dispatch>) -> Self {
+    pub(super) fn new(
+        queue: Arc<Queue>,
+        here: Executor,
+        room: Room,
+        dispatch: Arc<Dispatch>,
+    ) -> Self {
         let (lines, places, ready, seats, calls) = Default::default();
-        Driver { queue, room, dispatch, lines, places, ready, seats, calls, has_ended: false }
+        let has_ended = false;
+        Driver { queue, here, room, dispatch, lines, places, ready, seats, calls, has_ended }
     }
 
     /// Ends when no request is left, and nothing is in flight.
@@ -220,9 +233,10 @@ impl Driver {
     /// Takes what was asked for; or nothing is left to do, and callers start another driver.
     fn take_on(&mut self) -> bool {
         let mut asked = self.queue.asked();
-        let requests = mem::take(&mut asked.requests);
+        let lane = asked.lanes.entry(self.here).or_default();
+        let requests = mem::take(&mut lane.requests);
         if requests.is_empty() && self.lines.is_empty() {
-            let left = asked.end();
+            let left = asked.lanes.remove(&self.here);
             drop(asked);
             drop(left);
             self.has_ended = true;
@@ -250,7 +264,7 @@ impl Driver {
 
     /// Drops calls without any waiting caller.
     fn give_up_abandoned(&mut self) {
-        if !mem::take(&mut self.queue.asked().has_left) {
+        if !mem::take(&mut self.queue.asked().lanes.entry(self.here).or_default().has_left) {
             return;
         }
         for (_, call) in &self.seats {
@@ -327,13 +341,14 @@ impl Driver {
             return Poll::Ready(Some(end));
         }
         let mut asked = self.queue.asked();
-        asked.has_room = self.seats.len() < self.room.calls;
-        let is_ready = !asked.requests.is_empty() || !self.ready.is_empty();
-        let is_asked = asked.has_left || asked.has_room && is_ready;
+        let lane = asked.lanes.entry(self.here).or_default();
+        lane.has_room = self.seats.len() < self.room.calls;
+        let is_ready = !lane.requests.is_empty() || !self.ready.is_empty();
+        let is_asked = lane.has_left || lane.has_room && is_ready;
         if is_asked || self.seats.is_empty() {
             return Poll::Ready(None);
         }
-        let before = asked.waker.replace(context.waker().clone());
+        let before = lane.waker.replace(context.waker().clone());
         drop(asked);
         drop(before);
         Poll::Pending
@@ -369,7 +384,7 @@ impl Drop for Driver {
     /// If the runtime ends, waiting callers are told, and the next one starts another driver.
     fn drop(&mut self) {
         if !self.has_ended {
-            let left = self.queue.asked().end();
+            let left = self.queue.asked().lanes.remove(&self.here);
             drop(left);
         }
     }

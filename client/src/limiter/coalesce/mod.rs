@@ -1,7 +1,7 @@
 //! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
 //!
-//! Callers leave their requests in a [`Queue`]. A [`Driver`], a task that runs while there are any, puts them into
-//! calls and wakes each caller once, with its answer. A call is formed when it is sent, after all tasks that could ask
+//! Callers leave their requests in a [`Queue`]. A [`Driver`] of their executor, a task that runs while there are any, puts
+//! them into calls and wakes each caller once, with its answer. A call is formed when it is sent, after all tasks that could ask
 //! have asked.
 
 mod driver;
@@ -24,7 +24,7 @@ use super::pipeline::{Next, Stage, Target};
 use super::{COALESCING, Limiter};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::runtime::Spawn;
+use crate::runtime::{Executor, Spawn};
 use crate::store::Store;
 
 impl<S: Store + Clone + 'static> Limiter<S> {
@@ -50,7 +50,8 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// or 128 ids do.
     ///
     /// A request dropped before its call is sent is not sent. Dropped later, it may be charged: the call goes on for
-    /// the others, and is dropped with the last of them. If the runtime ends, an unsent request is `NotDone`, and any
+    /// the others, and is dropped with the last of them. Each tokio runtime sends the requests of its own callers, which
+    /// another one that ends or is blocked does not delay. If it ends itself, an unsent request is `NotDone`, and any
     /// other `Unknown`. In a batch, each id gets its own outcome, and all ids share a failure of the call. All callers
     /// in a failed call get its error; its shared cause is behind [`source`](std::error::Error::source). To
     /// [`Limiter::with_fallback`] it is one failure, and each caller gets the fallback's answer.
@@ -217,8 +218,10 @@ async fn send_batch<S: Store>(
 /// What callers of a limiter and its clones share.
 pub(super) struct Coalescer {
     queue: Arc<Queue>,
-    /// Starts a driver.
-    start: Box<dyn Fn(Arc<Queue>) + Send + Sync>,
+    /// Returns the executor of this thread.
+    executor: Box<dyn Fn() -> Executor + Send + Sync>,
+    /// Starts a driver there.
+    start: Box<dyn Fn(Arc<Queue>, Executor) + Send + Sync>,
 }
 
 impl Coalescer {
@@ -231,9 +234,13 @@ impl Coalescer {
         + Sync
         + 'static,
     ) -> Self {
-        let dispatch = Arc::new(dispatch);
-        let start = move |queue| runtime.spawn(Driver::new(queue, room, dispatch.clone()).run());
-        Coalescer { queue: Arc::new(Queue::new(max_waiting)), start: Box::new(start) }
+        let (dispatch, queue) = (Arc::new(dispatch), Arc::new(Queue::new(max_waiting)));
+        let spawn = runtime.clone();
+        let start = move |queue, here| {
+            spawn.spawn(Driver::new(queue, here, room, dispatch.clone()).run());
+        };
+        let executor = Box::new(move || runtime.executor());
+        Coalescer { queue, executor, start: Box::new(start) }
     }
 
     async fn wait(
@@ -243,12 +250,13 @@ impl Coalescer {
         report: Option<OwnedReport>,
     ) -> Result<Decision, Error> {
         let (answer, told) = oneshot::channel();
-        let ring = self.queue.ask(subject, cost, report, answer)?;
-        let mut place = Place { queue: &self.queue, is_told: false };
+        let here = (self.executor)();
+        let ring = self.queue.ask(here, subject, cost, report, answer)?;
+        let mut place = Place { queue: &self.queue, here, is_told: false };
         match ring {
             Ring::Nobody => {}
             Ring::Wake(waker) => waker.wake(),
-            Ring::Start => (self.start)(Arc::clone(&self.queue)),
+            Ring::Start => (self.start)(Arc::clone(&self.queue), here),
         }
         let told = told.await;
         place.is_told = true;
@@ -259,12 +267,13 @@ impl Coalescer {
 /// The place of a waiting caller.
 struct Place<'a> {
     queue: &'a Queue,
+    here: Executor,
     is_told: bool,
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.queue.leave(self.is_told);
+        self.queue.leave(self.here, self.is_told);
     }
 }
 
