@@ -198,7 +198,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     ///
     /// It is reserved for `hold` at most (1 us to 2^50 us), which should be longer than requests take. The estimate
     /// stays charged if there is no response, the client goes away before its end, or the store does not answer.
-    /// `runtime` settles in the background.
+    /// `runtime` settles in the background. The estimate also stays charged if that runtime ends first, or if the
+    /// response ends outside of it.
     ///
     /// ```
     /// # #[cfg(feature = "axum")] {
@@ -223,7 +224,12 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         let request = move || {
             RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
         };
-        let spawn: Spawner = Arc::new(move |task| runtime.spawn(task));
+        let spawn: Spawner = Arc::new(move |task| {
+            // A response may be dropped after its runtime has ended, or elsewhere.
+            if runtime.executor().is_some() {
+                runtime.spawn(task);
+            }
+        });
         self.setup.reserving =
             Some(Reserving { hold, by: commit.0, request: Box::new(request), spawn });
         self

@@ -195,6 +195,27 @@ async fn reservations_are_settled_whatever_becomes_of_a_request() {
     }
 }
 
+/// A request whose runtime has ended before its response stays charged as estimated, and nothing panics.
+#[test]
+fn a_response_may_outlive_its_runtime() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let limiter = Limiter::new(lockage_memory::MemoryStore::new(), limit("fixed-window 100/h"));
+    let layer = RateLimit::per_ip(limiter.clone())
+        .cost(|_: &Parts| 40)
+        .reserve(Tokio, SECOND * 600, Commit::by_body_length())
+        .build()
+        .unwrap();
+    let (parts, ()) = from("192.0.2.1").into_parts();
+    for is_dropped in [true, false] {
+        let admission = runtime().block_on(layer.check(&parts)).unwrap();
+        if !is_dropped {
+            admission.end(5);
+        }
+    }
+    let peek = limiter.peek("ip:192.0.2.1", 0);
+    assert_eq!(runtime().block_on(peek).unwrap().remaining, 20);
+}
+
 /// Servers that are not built on tower settle what they were admitted with; what they drop stays as estimated.
 #[tokio::test(start_paused = true)]
 async fn an_admission_is_settled_by_its_holder() {
