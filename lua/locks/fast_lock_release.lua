@@ -24,15 +24,19 @@ if holds == 1 and now < wake then
   redis.pcall(redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH', key, '')
 end
 if holds == 1 and entries <= 4 and keep == kept then
-  redis.call('SETRANGE', key, '60', '\0r')
+  redis.call('SETRANGE', key, '68', '\0r')
   return reply
 end
-local first = 62 + 26 * holds   -- of those that ended
+local first = 70 + 34 * holds   -- of those that ended
+local last = label - 1
 holds = holds - 1
-local ended = string.sub(old, first, entries - holds > 4 and label - 27 or label - 1)
-if entries - holds > 4 then entries = entries - 1 end
-record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, owner, entries, holds)
-  .. string.sub(old, 62, at - 2) .. string.sub(old, at + 25, first - 1)
-  .. struct.pack('<$LOCK_ENTRY', 'r', id, token, holds) .. ended .. string.sub(old, label)
+if entries - holds > 4 then
+  $forget_last
+  last = label - 35
+end
+record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, forgotten, owner, entries, holds)
+  .. string.sub(old, 70, at - 2) .. string.sub(old, at + 33, first - 1)
+  .. struct.pack('<$LOCK_ENTRY', 'r', id, token, holds, (struct.unpack('<d', old, at + 25)))
+  .. string.sub(old, first, last) .. string.sub(old, label)
 $store_lock
 return reply

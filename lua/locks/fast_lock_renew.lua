@@ -22,8 +22,8 @@ if is_longer then deadline = now + lease end
 $lock_kept
 $held
 if keep ~= kept then
-  record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, owner, entries, holds)
-    .. string.sub(old, 62)
+  record = struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, forgotten, owner, entries, holds)
+    .. string.sub(old, 70)
   redis.call('SET', key, record, 'PX', math.ceil((keep - now) / 1000) + skew)
 elseif is_longer then
   redis.call('SETRANGE', key, '3', struct.pack('<d', deadline))

@@ -13,7 +13,8 @@
 -- Reply     {0, now, 1, token, holds, deadline} it is held, now or before: the grant as it stands;
 --           {0, now, 0, ...} refused, with the holder that `add_holder` describes, which is the same owner where
 --           it holds the lock as often as can be;
---           {0, now, 2} it came after ARGV[7];
+--           {0, now, 2, time} it came after ARGV[7], or that is no later than an acquire of a forgotten hold may arrive:
+--           until then (us);
 --           {0, now, 3, places, time} refused: it is free and others are next, so many before the owner, or all
 --           of them where it has no place, and the first one's place ends then (us)
 $lock_record
@@ -31,20 +32,30 @@ local who, id = ARGV[4], ARGV[5]
 
 local refused = read_lock()
 if refused then return refused end
-local is_known = find(held, id)
-if is_known and is_held_by(who) then return grant() end
-if now > tonumber(ARGV[7]) then return {0, now, TOO_LATE} end
+local not_after = tonumber(ARGV[7])
+local till = not_after < $LATEST_TIME and not_after or 0
+local is_known, behind, known_till = find(held, id .. ' (%d+)')
+if is_known and is_held_by(who) then
+  if tonumber(known_till) < till then
+    held = sub(held, 1, is_known + 32) .. format('%.0f', till) .. sub(held, behind + 1)
+    store()
+  end
+  return grant()
+end
+if now > not_after then return {0, now, TOO_LATE, forgotten} end
 if is_known and not is_live() or find(ended, id) then return {OPERATION_REUSED} end
+if not_after <= forgotten then return {0, now, TOO_LATE, forgotten} end
 
 local lease_end = now + tonumber(ARGV[6])
+local hold = format('%s %.0f', id, till)
 local is_next = not queue[1] or queue[1].owner == who
 if not is_live() and is_next then
   end_all('x', '')
   make_room()
-  owner, held, deadline, token = who, id, lease_end, max(now, token + 1)
+  owner, held, deadline, token = who, hold, lease_end, max(now, token + 1)
   ahead, label = token - now, ARGV[10]
 elseif is_held_by(who) and holds() < MAX_HOLDS then
-  held, deadline = held .. ' ' .. id, max(deadline, lease_end)
+  held, deadline = held .. ' ' .. hold, max(deadline, lease_end)
 else
   local is_new = waits > 0 and wake < now + ceil(waits / 2)
   if is_new then wake = now + waits end

@@ -14,7 +14,7 @@ local broken = tonumber(ARGV[4])
 local refused = read_lock()
 if refused then return refused end
 local of = format('%.0f', broken)
-if not find(ended .. '|', '|f%x+ ' .. of .. '|') then
+if not find(ended .. '|', '|f%x+ %d+ ' .. of .. '|') then
   if not is_live() or token ~= broken then return refuse() end
   end_all('f', ' ' .. of)
   commit(tonumber(ARGV[3]))

@@ -2,44 +2,57 @@ $prelude
 $ids
 $publish
 -- The record of the reentrant lock: a string, which `GET key` shows, such as
---   K1 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 web-1/77|00..01 00..02|r00..0f 1763700000000000 1>00...
+--   K2 0000000000000000000000000000a11c 1763700030000000 1763700000000000 1763700090000000 0 0 0 web-1/77|00..01 1763700001000000|r00..0f 0 1763700000000000 1>00...
 -- that is its tag; of the latest grant, the owner (32 hex digits), the end of the lease (us) and the fencing token;
 -- from when on the record is as if it were not there (us); until when a waiter is to be woken (us); by how much the
--- token is ahead of the time of its grant (us); and the label of that grant, if it gave one. Behind the first | stand
--- the ids of the holds (32 hex digits each), the oldest first, or nothing where it is free; behind each other | one of
--- the last four holds that ended, the oldest first: r, its id, the token of its grant and how many holds were left,
--- where it was given back; f, its id and that token, where it was freed by force; x and its id, where its lease was
--- over when the lock was granted again. Behind each > stands a place in the queue, the first one first: its owner (32
+-- token is ahead of the time of its grant (us); the latest `not_after` of the holds that were forgotten (us); and the
+-- label of that grant, if it gave one. Behind the first | stand the holds, the oldest first, each its id (32 hex digits)
+-- and its `not_after`, until when its acquire may arrive (us; 0 without a bound), or nothing where it is free; behind each
+-- other | one of the last four holds that ended, the oldest first: r and such a hold, the token of its grant and how many
+-- holds were left, where it was given back; f, a hold and that token, where it was freed by force; x and a hold whose lease
+-- was over when the lock was granted again. Behind each > stands a place in the queue, the first one first: its owner (32
 -- hex digits) and until when it lasts (us). Places that have ended are dropped by the next write.
 -- Where the queue is empty it is stored packed, as fast_lock.lua says.
 local MAX_HOLDS, MAX_QUEUED = $MAX_HOLDS, $MAX_QUEUED
 local ENTRY = '<$LOCK_ENTRY'   -- a hold, or one that ended, in a packed record
-local owner, deadline, token, keep, wake, ahead, label = '', 0, 0, 0, 0, 0, ''
-local held = ''    -- the ids, with a space between each two
+local owner, deadline, token, keep, wake, ahead, forgotten, label = '', 0, 0, 0, 0, 0, 0, ''
+local held = ''    -- the holds, with a space between each two
 local ended = ''   -- what stands behind them
 local queue = {}   -- the places that have not ended
 local kept = -1    -- until when the record was kept that was read
 
 local REFUSED, HELD, TOO_LATE, QUEUED, RELEASED = 0, 1, 2, 3, 4
 
--- Whether these are ids with a space between each two, or nothing.
-local function are_ids(text)
-  local at = 1
-  for id in string.gmatch(text, '[%da-f]+') do
-    if #id ~= 32 or at > 1 and sub(text, at - 1, at - 1) ~= ' ' then return false end
-    at = at + 33
+-- Whether so many digits are until when an acquire may arrive.
+local function is_bound(digits)
+  return tonumber(digits) < $LATEST_TIME
+end
+
+-- How many holds there are.
+local function holds()
+  return (select(2, string.gsub(held, '%x+ %d+', '')))
+end
+
+-- Whether these are holds, an id and until when its acquire may arrive, with a space between each two, or nothing.
+local function are_holds(text)
+  local size, count = 0, 0
+  for id, digits in string.gmatch(text .. ' ', '([%da-f]+) (%d+) ') do
+    if #id ~= 32 or not is_bound(digits) then return false end
+    size, count = size + 34 + #digits, count + 1
   end
-  return #text == max(0, at - 2) and #text < MAX_HOLDS * 33
+  return #text == max(0, size - 1) and count <= MAX_HOLDS
 end
 
 -- Whether these are holds that ended, as they stand behind the ids.
-local ENDED_AS = {r = '^ (%d+) (%d+)$', f = '^ (%d+)$', x = '^()$'}
+local ENDED_AS = {r = '^ (%d+) (%d+) (%d+)$', f = '^ (%d+) (%d+)$', x = '^ (%d+)$'}
 local function are_ends(text)
   local count = 0
   for piece in string.gmatch(text, '|([^|]*)') do
     local letter, id, rest = match(piece, '^([rfx])(%x+)(.*)$')
-    local of, left = match(rest or '', ENDED_AS[letter] or '')
-    if not is_id(id) or not of or tonumber(of) > EXACT or tonumber(left or 0) > EXACT then return false end
+    local till, of, left = match(rest or '', ENDED_AS[letter] or '')
+    if not is_id(id) or not till or not is_bound(till) or tonumber(of or 0) > EXACT or tonumber(left or 0) > EXACT then
+      return false
+    end
     count = count + 1
   end
   return count <= 4
@@ -51,22 +64,23 @@ end
 
 -- The text of a packed record; nothing where it is damaged.
 local function text_of(old)
-  if #old < 61 then return end
+  if #old < 69 then return end
   $unpack_lock
   if not is_lock then return end
-  local numbers, pieces, ids, from = '', '', {}, 62
-  for _, number in ipairs({deadline, token, keep, wake, ahead}) do
+  local numbers, pieces, ids, from = '', '', {}, 70
+  for _, number in ipairs({deadline, token, keep, wake, ahead, forgotten}) do
     if not (number >= 0 and number <= EXACT and number % 1 == 0) then return end
     numbers = numbers .. format(' %.0f', number + 0)
   end
   for at = 1, entries do
-    local letter, id, of, left
-    letter, id, of, left, from = struct.unpack(ENTRY, old, from)
+    local letter, id, of, left, till
+    letter, id, of, left, till, from = struct.unpack(ENTRY, old, from)
+    if not (till >= 0 and till % 1 == 0) then return end
     if at <= holds then
       if letter ~= 'h' or of ~= token or left > 0 then return end
-      ids[holds + 1 - at] = id_of(id)
+      ids[holds + 1 - at] = format('%s %.0f', id_of(id), till)
     else
-      local piece = '|' .. letter .. id_of(id)
+      local piece = format('|%s%s %.0f', letter, id_of(id), till)
       if letter ~= 'x' then piece = piece .. format(' %.0f', of) end
       if letter == 'r' then piece = piece .. format(' %d', left) end
       pieces = piece .. pieces
@@ -79,17 +93,18 @@ end
 -- The record as it is stored where nobody is in the queue; nothing where the packed form cannot say it.
 local function packed()
   local pieces, entries = '', 0
-  for letter, id, rest in string.gmatch(ended, '|(%a)(%x*)([^|]*)') do
+  for letter, id, till, rest in string.gmatch(ended, '|(%a)(%x*) (%d+)([^|]*)') do
     local of, left = match(rest, '^ ?(%d*) ?(%d*)$')
     of, left = tonumber(of) or 0, tonumber(left) or 0
     if left > 255 then return end
-    pieces, entries = struct.pack(ENTRY, letter, bytes_of(id), of, left) .. pieces, entries + 1
+    pieces, entries = struct.pack(ENTRY, letter, bytes_of(id), of, left, tonumber(till)) .. pieces, entries + 1
   end
   local ended = entries
-  for id in string.gmatch(held, '%x+') do
-    pieces, entries = struct.pack(ENTRY, 'h', bytes_of(id), token, 0) .. pieces, entries + 1
+  for id, till in string.gmatch(held, '(%x+) (%d+)') do
+    pieces, entries = struct.pack(ENTRY, 'h', bytes_of(id), token, 0, tonumber(till)) .. pieces, entries + 1
   end
-  return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, bytes_of(owner), entries, entries - ended) .. pieces .. label
+  return struct.pack('$LOCK_HEAD', $LOCK_NUMBER, deadline, token, keep, wake, ahead, forgotten, bytes_of(owner), entries,
+    entries - ended) .. pieces .. label
 end
 
 -- Reads the record, if there is one that counts now; why where it cannot be read.
@@ -103,14 +118,16 @@ local function read_lock()
   end
   refused = unlike(record, '$LOCK')
   if refused then return refused end
-  local o, d, t, k, w, a, words, ids, ends, places =
-    match(record, '^$LOCK (%x+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
-  if not is_id(o) or not are_ids(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
+  local o, d, t, k, w, a, f, words, ids, ends, places =
+    match(record, '^$LOCK (%x+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)([^|>]*)|([^|>]*)([^>]*)(.*)$')
+  if not is_id(o) or not are_holds(ids) or words ~= '' and not find(words, '^ [^ ]+$') then return {DAMAGED} end
   d, t, k, w, a = tonumber(d), tonumber(t), tonumber(k), tonumber(w), tonumber(a)
-  if max(d, t) > $LATEST_END or max(k, w) > EXACT or a > t or not are_ends(ends) then return {DAMAGED} end
+  if max(d, t) > $LATEST_END or max(k, w) > EXACT or a > t or not is_bound(f) or not are_ends(ends) then
+    return {DAMAGED}
+  end
   if now >= k then return end
   owner, deadline, label, held, ended = o, d, sub(words, 2), ids, ends
-  token, keep, wake, ahead, kept = t, k, w, a, k
+  token, keep, wake, ahead, forgotten, kept = t, k, w, a, tonumber(f), k
   local size = 0
   for who, digits in string.gmatch(places, '>([%da-f]+) (%d+)') do
     local till = tonumber(digits)
@@ -128,10 +145,6 @@ end
 -- Whether this owner holds the lock, by the grant of this token (nil: by any).
 local function is_held_by(who, grant)
   return is_live() and owner == who and (not grant or grant == token)
-end
-
-local function holds()
-  return floor((#held + 1) / 33)
 end
 
 -- The reply that tells the grant as it stands.
@@ -155,9 +168,10 @@ local function refuse()
   return add_holder({0, now, REFUSED})
 end
 
--- Drops the oldest of four holds that ended.
+-- Forgets the oldest of four holds that ended.
 local function make_room()
-  ended = match(ended, '^|[^|]*(|[^|]*|[^|]*|[^|]*)$') or ended
+  local till, rest = match(ended, '^|%w+ (%d+)[^|]*(|[^|]*|[^|]*|[^|]*)$')
+  if till then forgotten, ended = max(forgotten, tonumber(till)), rest end
 end
 
 -- Of the last four holds that ended, this one is the latest.
@@ -168,7 +182,7 @@ end
 
 -- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
 local function end_all(letter, how)
-  for hold in string.gmatch(sub(held, -131), '%x+') do remember(letter .. hold .. how) end   -- of four, at most
+  for hold in string.gmatch(held, '%x+ %d+') do remember(letter .. hold .. how) end
   held = ''
 end
 
@@ -198,7 +212,7 @@ local function leave(who)
 end
 
 local function text()
-  local head = format('$LOCK %s %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead)
+  local head = format('$LOCK %s %.0f %.0f %.0f %.0f %.0f %.0f', owner, deadline, token, keep, wake, ahead, forgotten)
   if label ~= '' then head = head .. ' ' .. label end
   local places = {}
   for at = 1, #queue do places[at] = '>' .. queue[at].owner .. ' ' .. queue[at].digits end

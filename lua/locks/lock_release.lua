@@ -15,14 +15,15 @@ local id = ARGV[5]
 
 local refused = read_lock()
 if refused then return refused end
-local of, left = match(ended, id .. ' (%d+) (%d+)')   -- only what was given back has two numbers
+local of, left = match(ended, id .. ' %d+ (%d+) (%d+)')   -- only what was given back has three numbers
 if not of then
-  local at = is_held_by(ARGV[4]) and find(held, id)
+  local at, behind, till
+  if is_held_by(ARGV[4]) then at, behind, till = find(held, id .. ' (%d+)') end
   if not at then return refuse() end
   -- With the space before it, which the first one has here, too.
-  held = sub(sub(' ' .. held, 1, at - 1) .. sub(held, at + 32), 2)
+  held = sub(sub(' ' .. held, 1, at - 1) .. sub(held, behind + 1), 2)
   of, left = token, holds()
-  remember(format('r%s %.0f %.0f', id, of, left))
+  remember(format('r%s %s %.0f %.0f', id, till, of, left))
   commit(tonumber(ARGV[3]))
 end
 wake_up()

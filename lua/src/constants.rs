@@ -18,7 +18,7 @@ const ARGUMENT: &str = "LOCKAGE_ARGUMENT";
 const BLOCKED: i64 = 6;
 
 /// The tags of records that are no limiter's: their kind, and the version of the format.
-const LOCK: &str = "K1";
+const LOCK: &str = "K2";
 const SEMAPHORE: &str = "M1";
 const RW_LOCK: &str = "W1";
 const LATCH: &str = "D1";
@@ -98,8 +98,8 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("RW_LOCK", RW_LOCK),
         ("SEMAPHORE", SEMAPHORE),
         // A packed lock, up to its entries, and one of them: see `fast_lock.lua`.
-        ("LOCK_HEAD", "<I3dddddc16I1I1"),
-        ("LOCK_ENTRY", "c1c16dI1"),
+        ("LOCK_HEAD", "<I3ddddddc16I1I1"),
+        ("LOCK_ENTRY", "c1c16dI1d"),
     ];
     let numbers = numbers.into_iter().map(|(name, number)| (name, number.to_string()));
     let counts = counts.into_iter().map(|(name, count)| (name, count.to_string()));

@@ -63,6 +63,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         stored::each_client_has_a_limit_of_its_own(self).await;
         locks::a_lock_is_taken_held_and_given_back(self).await;
         locks::a_repeated_operation_is_done_once(self).await;
+        locks::a_late_copy_of_a_forgotten_hold_takes_nothing(self).await;
         leases::permits_are_leased(self).await;
         leases::many_read_or_one_writes(self).await;
         leases::a_latch_opens_at_zero(self).await;

@@ -4,14 +4,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::RecordError;
 use lockage_core::flow::own_deadline;
 use lockage_core::lock::OwnerId;
+use lockage_core::{RecordError, Timestamp};
 
 use super::guard::LockGuard;
 use super::kind::Kind;
 use super::lease::{Lease, Loss};
-use super::manager::LeaseManager;
+use super::manager::{Attempt, LeaseManager};
 use super::options::{LockOptions, Shortfall};
 use super::request::{AcquireRequest, Busy, Refusal};
 use super::state::{Pending, PendingRelease};
@@ -25,6 +25,10 @@ use crate::store::Store;
 /// After this many answers in a row that exceed a lease, the next one would too. A process that was stopped once has
 /// one.
 const LATE_ANSWERS: u32 = 3;
+
+/// An attempt asks so often at most. The first answer tells the store's time where it is not known, or was set; the second
+/// from when on an acquire cannot be a late copy of a forgotten one; and that may grow meanwhile.
+const ASKS: u32 = 4;
 
 /// A named thing that callers hold or wait for: a lock, permits of a semaphore, a side of a read-write lock, or a
 /// latch.
@@ -259,21 +263,44 @@ where
         refusal.busy.map(TryLock::Busy).ok_or_else(|| self.too_slow(*took))
     }
 
-    /// Makes one attempt. Returns a guard, or why there is none.
+    /// Makes one attempt. Returns a guard, or why there is none. An acquire that came too late for the store has taken
+    /// nothing, and no copy of it will: it asks again at once, for later.
     async fn attempt(
         &self,
         request: AcquireRequest,
         next: NextAttempt,
     ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
+        let attempt = self.manager.begin_attempt().ok_or(Error::Closed)?;
+        let mut later_than = Timestamp::EPOCH;
+        for _ in 1..ASKS {
+            match self.ask(&attempt, request, next, later_than).await? {
+                Err(Denied { refusal: Refusal { later_than: Some(latest), .. }, took, .. }) => {
+                    // Those of others grow as long as the next call takes.
+                    later_than = latest.saturating_add(took * 2 + Duration::from_micros(1));
+                }
+                answer => return Ok(answer),
+            }
+        }
+        self.ask(&attempt, request, next, later_than).await
+    }
+
+    /// Sends an acquire that may run until after `later_than` by the store's clock.
+    async fn ask(
+        &self,
+        attempt: &Attempt<'_, S, R>,
+        request: AcquireRequest,
+        next: NextAttempt,
+        later_than: Timestamp,
+    ) -> Result<Result<LockGuard<S, R>, Denied>, Error> {
         let manager = &self.manager;
-        let attempt = manager.begin_attempt().ok_or(Error::Closed)?;
         let sent = manager.runtime().now();
-        // A call that has timed out may still arrive; its lease begins then.
-        let settled = sent.saturating_add(manager.store().timeout() * 2);
+        let (not_after, within) = manager.not_after(sent, later_than);
+        // A call that has timed out may still arrive; its lease begins then. The store's clock may be behind by as long.
+        let settled = sent.saturating_add(within * 2);
         let until = settled.saturating_add(request.kind.lease());
         let pending = self.pending(request, Pending::Attempt { settled }, until);
-        let mut unanswered = Cleanup { manager, pending: Some(pending) };
-        let not_after = manager.not_after(sent);
+        let may_run = not_after > Timestamp::EPOCH;
+        let mut unanswered = Cleanup { manager, pending: may_run.then_some(pending) };
         let result = request.acquire(manager.store(), &self.key, not_after, next).await;
         let mut stray = None;
         if !matches!(result, Err(StoreError::Unknown(_))) {
@@ -287,12 +314,13 @@ where
             }
             result => result?,
         };
-        manager.0.learn(sent, acquired.now);
+        manager.learn(sent, acquired.now);
         let grant = match acquired.result {
             Ok(grant) => grant,
             Err(refusal) => {
                 // It was sent more than once, and only one copy was answered.
-                let stray = stray.filter(|_| acquired.has_stray);
+                let is_stray = acquired.has_stray && refusal.later_than.is_none();
+                let stray = stray.filter(|_| is_stray);
                 return Ok(Err(Denied { refusal, took, stray }));
             }
         };

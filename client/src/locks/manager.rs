@@ -118,17 +118,29 @@ impl<S, R> LeaseManager<S, R> {
         (self.0.start)(&self.0);
     }
 
-    /// Returns the latest time of the store at which a call that is sent now may run; the end of time if the store's
-    /// time is unknown.
-    pub(super) fn not_after(&self, now: Duration) -> Timestamp
+    /// Returns until when the store may run an acquire that is sent now: by its clock, and for how long. That is later than
+    /// `later_than`. If the store's time is unknown, none may run: the answer tells it.
+    pub(super) fn not_after(&self, now: Duration, later_than: Timestamp) -> (Timestamp, Duration)
     where
         R: Runtime,
     {
-        let Some((asked, time)) = self.0.state().clock else { return Timestamp::MAX };
-        let passed = now.saturating_sub(asked);
+        let timeout = self.0.store.timeout();
+        let clock = self.0.state().clock;
+        let known = clock.map(|(asked, time)| (now.saturating_sub(asked), time));
+        // Clocks that may have gone apart by a timeout would keep late acquires alive for another one.
+        let Some((passed, time)) = known.filter(|(passed, _)| *passed / 1000 <= timeout) else {
+            return (Timestamp::EPOCH, Duration::ZERO);
+        };
         // As much as the clocks may differ in pace, and their coarseness.
         let drift = passed / 1000 + Duration::from_millis(1);
-        time.saturating_add(passed + drift).saturating_add(self.0.store.timeout())
+        let now = time.saturating_add(passed);
+        let not_after = now.saturating_add(drift + timeout).max(later_than);
+        (not_after, not_after.saturating_since(now))
+    }
+
+    /// Learns the store's time from the reply to a call that was sent at `asked`.
+    pub(super) fn learn(&self, asked: Duration, time: Timestamp) {
+        self.0.state().clock = Some((asked, time));
     }
 }
 
@@ -205,11 +217,6 @@ impl<S, R> Drop for LeaseManager<S, R> {
 impl<S, R> Shared<S, R> {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
-    }
-
-    /// Learns the store's time from the reply to a call that was sent at `asked`.
-    pub(super) fn learn(&self, asked: Duration, time: Timestamp) {
-        self.state().clock = Some((asked, time));
     }
 
     /// Returns by how much a renewal is late before another executor's task makes it.

@@ -50,6 +50,8 @@ pub(super) struct Refusal {
     pub(super) busy: Option<Busy>,
     /// When it is free, without earlier renewals, releases or owners.
     pub(super) free_in: Duration,
+    /// The acquire came too late for the store, which takes one with a later `not_after` than this.
+    pub(super) later_than: Option<Timestamp>,
 }
 
 /// Why something is not available now.
@@ -270,9 +272,8 @@ impl From<lock::Reply> for Reply {
             lock::Answer::Queued { ahead, until } => {
                 Answer::refused(until, now, |_| Busy::Queued { ahead })
             }
-            lock::Answer::Refused(None) | lock::Answer::TooLate => {
-                Answer::Refused(Refusal::TOO_LATE)
-            }
+            lock::Answer::Refused(None) => Answer::Refused(Refusal::TOO_LATE),
+            lock::Answer::TooLate { forgotten } => Answer::too_late(forgotten),
         };
         Reply { now, answer }
     }
@@ -287,8 +288,9 @@ impl From<semaphore::Reply> for Reply {
             }
             Told::Released { .. } => Answer::Released { holds: 0 },
             Told::Full { fits_at } => Answer::in_use(fits_at, now),
+            Told::TooLate => Answer::too_late(Timestamp::EPOCH),
             // Nobody asks for more permits than there are: see `Permits`.
-            Told::TooLate | Told::Never | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
+            Told::Never | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
         };
         Reply { now, answer }
     }
@@ -308,7 +310,8 @@ impl From<rw_lock::Reply> for Reply {
             Told::UpgradeRefused { retry_at } => {
                 Answer::refused(retry_at, now, |retry_after| Busy::Upgrade { retry_after })
             }
-            Told::TooLate | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
+            Told::TooLate => Answer::too_late(Timestamp::EPOCH),
+            Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
         };
         Reply { now, answer }
     }
@@ -325,11 +328,16 @@ impl Answer {
 
     fn refused(until: Timestamp, now: Timestamp, busy: impl FnOnce(Duration) -> Busy) -> Self {
         let free_in = until.saturating_since(now);
-        Answer::Refused(Refusal { busy: Some(busy(free_in)), free_in })
+        Answer::Refused(Refusal { busy: Some(busy(free_in)), free_in, later_than: None })
+    }
+
+    fn too_late(later_than: Timestamp) -> Self {
+        Answer::Refused(Refusal { later_than: Some(later_than), ..Refusal::TOO_LATE })
     }
 }
 
 impl Refusal {
     /// No other owner is in the way: the answer came too late.
-    pub(super) const TOO_LATE: Refusal = Refusal { busy: None, free_in: Duration::ZERO };
+    pub(super) const TOO_LATE: Refusal =
+        Refusal { busy: None, free_in: Duration::ZERO, later_than: None };
 }

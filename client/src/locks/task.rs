@@ -257,13 +257,9 @@ where
                 Pending::Place => return is_answered(&request.withdraw(&self.store, key).await),
                 Pending::Attempt { settled } => {
                     // As if it came too late: the reply tells what it has taken, and it takes nothing.
-                    let sent = self.store.runtime().now();
-                    let settled = sent >= settled;
+                    let settled = self.store.runtime().now() >= settled;
                     let (not_after, next) = (Timestamp::EPOCH, NextAttempt::NONE);
-                    let answer = request.acquire(&self.store, key, not_after, next).await;
-                    // The first answer of these locks may be this one: later acquires rely on the store's time.
-                    answer.iter().for_each(|acquired| self.learn(sent, acquired.now));
-                    match answer {
+                    match request.acquire(&self.store, key, not_after, next).await {
                         Ok(Acquired { result: Ok(grant), .. }) => {
                             pending.what = Pending::Grant { token: grant.token };
                         }

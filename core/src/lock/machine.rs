@@ -1,6 +1,6 @@
 //! The lock's state machine.
 
-use super::record::{End, LockRecord};
+use super::record::{End, Held, LockRecord};
 use super::{
     Action, Answer, Hold, HoldId, Holder, Inspect, Inspection, Label, Lock, MAX_HOLDS, Operation,
     OwnerId, Reply, Withdraw,
@@ -21,14 +21,18 @@ impl Operation {
     ) -> Result<Reply, RecordError> {
         let reply = |answer| Reply { now, answer };
         let mut record = load(slot.as_ref(), now)?.unwrap_or_default();
+        let micros = now.as_micros();
+        if self.comes_later(&mut record, micros) {
+            *slot = Some(Record::of_lock(record.clone()));
+        }
         if let Some(answer) = self.answered(&record, now)? {
             return Ok(reply(answer));
         }
-        let micros = now.as_micros();
         let before = (record.deadline, record.keep);
         let done = match self.action {
-            Action::Acquire { owner, id, label, .. } => {
-                self.lock.grant(&mut record, owner, id, label, micros)
+            Action::Acquire { owner, id, not_after, label, .. } => {
+                let hold = Held { id, not_after: bound(not_after) };
+                self.lock.grant(&mut record, owner, hold, label, micros)
             }
             Action::Renew { owner, token } => self.lock.renewed(&mut record, owner, token, micros),
             Action::Release { owner, id } => released(&mut record, owner, id, micros),
@@ -55,13 +59,16 @@ impl Operation {
         let micros = now.as_micros();
         Ok(match self.action {
             Action::Acquire { owner, id, not_after, .. } => {
-                let is_known = record.holds.contains(&id);
+                let is_known = record.holds.iter().any(|hold| hold.id == id);
+                let forgotten = time(record.forgotten);
                 if is_known && record.is_held_by(owner, None, micros) {
                     Some(Answer::Held(record.hold()))
                 } else if now > not_after {
-                    Some(Answer::TooLate)
+                    Some(Answer::TooLate { forgotten })
                 } else if record.end_of(id).is_some() || is_known && !record.is_live(micros) {
                     return Err(RecordError::OperationReused);
+                } else if not_after <= forgotten {
+                    Some(Answer::TooLate { forgotten })
                 } else {
                     None
                 }
@@ -76,6 +83,19 @@ impl Operation {
             }
             Action::Renew { .. } => None,
         })
+    }
+
+    /// Returns whether this is a copy of the acquire of a live hold that may arrive for longer than those before: so it
+    /// may once the hold has ended.
+    fn comes_later(&self, record: &mut LockRecord, now: u64) -> bool {
+        let Action::Acquire { owner, id, not_after, .. } = self.action else { return false };
+        if !record.is_held_by(owner, None, now) {
+            return false;
+        }
+        let Some(hold) = record.holds.iter_mut().find(|hold| hold.id == id) else { return false };
+        let is_later = hold.not_after < bound(not_after);
+        hold.not_after = hold.not_after.max(bound(not_after));
+        is_later
     }
 
     /// Returns whether the record now says that the caller waits, and did not before, or not for long enough.
@@ -155,7 +175,7 @@ impl Lock {
         &self,
         record: &mut LockRecord,
         owner: OwnerId,
-        id: HoldId,
+        hold: Held,
         label: Option<Label>,
         now: u64,
     ) -> Option<Answer> {
@@ -177,7 +197,7 @@ impl Lock {
             record.deadline = deadline;
             record.label = label;
         }
-        record.holds.push(id);
+        record.holds.push(hold);
         record.queue.leave(owner);
         Some(Answer::Held(record.hold()))
     }
@@ -211,10 +231,10 @@ fn released(record: &mut LockRecord, owner: OwnerId, id: HoldId, now: u64) -> Op
     if !record.is_held_by(owner, None, now) {
         return None;
     }
-    let at = record.holds.iter().position(|hold| *hold == id)?;
-    record.holds.remove(at);
+    let at = record.holds.iter().position(|hold| hold.id == id)?;
+    let hold = record.holds.remove(at);
     let (token, holds) = (record.token, record.holds.len() as u64);
-    record.remember(id, End::Released { token, holds });
+    record.remember(hold, End::Released { token, holds });
     Some(Answer::Released { token, holds })
 }
 
@@ -224,6 +244,11 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
     }
     record.end_all(End::Broken { token });
     Some(Answer::Released { token, holds: 0 })
+}
+
+/// Returns the last microsecond at which an acquire may arrive; zero without a bound, which no later one could exceed.
+fn bound(not_after: Timestamp) -> u64 {
+    if not_after < Timestamp::MAX { not_after.as_micros() } else { 0 }
 }
 
 /// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that
@@ -254,8 +279,8 @@ impl LockRecord {
 
     /// Ends all holds, live or not.
     fn end_all(&mut self, how: End) {
-        for id in core::mem::take(&mut self.holds) {
-            self.remember(id, how);
+        for hold in core::mem::take(&mut self.holds) {
+            self.remember(hold, how);
         }
     }
 

@@ -18,8 +18,9 @@
 //! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the grant as it
 //!   stands; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
 //!   and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`] holds that ended, and
-//!   the record is kept; a fresh grant forgets the oldest of so many. Beyond that a release is refused, and an acquire
-//!   runs again, if it comes before its `not_after`. A repeated renewal counts as a later one.
+//!   the record is kept; a fresh grant forgets the oldest of so many. Beyond that a release is refused, and so is each
+//!   acquire whose `not_after` is not later than that of a forgotten hold: it may be a late copy. A new one is granted
+//!   with a later `not_after` ([`Answer::TooLate`]). A repeated renewal counts as a later one.
 //!
 //! **Limitations.** A failover that loses an acknowledged grant lets a second owner in. Use the fencing token where
 //! that would do harm.
@@ -108,7 +109,8 @@ impl Lock {
     /// it once more, at most [`MAX_HOLDS`] times.
     ///
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate cannot
-    /// take the lock for a caller that has given up.
+    /// take the lock for a caller that has given up. With [`Timestamp::MAX`] there is no such bound, and a duplicate that
+    /// arrives once its hold has ended and is forgotten takes the lock.
     pub fn acquire(&self, owner: OwnerId, id: HoldId, not_after: Timestamp) -> Operation {
         let (waits_us, in_line, label) = (0, false, None);
         self.operation(Action::Acquire { owner, id, not_after, waits_us, in_line, label })
@@ -253,8 +255,12 @@ pub enum Answer {
     /// the lock, or the owner holds it [too often](MAX_HOLDS). Other operations are refused if the owner, hold or grant
     /// that they name does not hold it. This is the holder, if any.
     Refused(Option<Holder>),
-    /// An acquire arrived after its `not_after`; nothing changed.
-    TooLate,
+    /// An acquire arrived after its `not_after`; or its `not_after` is not later than `forgotten`, so that it may be a
+    /// late copy of one whose hold has ended and is forgotten. Nothing changed. One with a later `not_after` is in time.
+    TooLate {
+        /// The latest `not_after` of the holds that were forgotten.
+        forgotten: Timestamp,
+    },
     /// An acquire was refused although the lock is free: other owners are next. Nothing changed except the caller's own
     /// place.
     Queued {

@@ -7,10 +7,11 @@ use alloc::vec::Vec;
 use super::queue::Queue;
 use super::{HoldId, Label, MAX_HOLDS, OwnerId};
 use crate::exact::LATEST_END;
-use crate::lease::remember;
 use crate::record::read_exact;
+use crate::time::Timestamp;
 
-/// How many of the latest ended holds the record remembers. A fresh grant drops the oldest of so many.
+/// How many of the latest ended holds the record remembers. A fresh grant forgets the oldest of so many, and keeps the
+/// latest `not_after` of those that it forgot.
 pub const REMEMBERED: usize = 4;
 
 /// The record of a lock.
@@ -27,18 +28,28 @@ pub(crate) struct LockRecord {
     pub(super) wake: u64,
     /// By how much the token is ahead of the time of its grant.
     pub(super) ahead: u64,
+    /// The latest `not_after` of the holds that were forgotten: an acquire that is not for later may be of one of them.
+    pub(super) forgotten: u64,
     pub(super) label: Option<Label>,
     /// Of the present grant, the oldest first; none if the lock is free.
-    pub(super) holds: Vec<HoldId>,
+    pub(super) holds: Vec<Held>,
     /// The oldest first.
     pub(super) ended: Vec<Ended>,
     pub(super) queue: Queue,
 }
 
+/// A hold that has not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub(super) id: HoldId,
+    /// Until when its acquire may arrive; zero without a bound.
+    pub(super) not_after: u64,
+}
+
 /// A hold that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended {
-    pub(super) id: HoldId,
+    pub(super) hold: Held,
     pub(super) how: End,
 }
 
@@ -62,6 +73,7 @@ impl Default for LockRecord {
             keep: 0,
             wake: 0,
             ahead: 0,
+            forgotten: 0,
             label: None,
             holds: Vec::new(),
             ended: Vec::new(),
@@ -71,46 +83,50 @@ impl Default for LockRecord {
 }
 
 impl LockRecord {
-    pub(crate) const TAG: &'static str = "K1";
+    pub(crate) const TAG: &'static str = "K2";
 
     /// Returns how this hold ended, if that is known.
     pub(super) fn end_of(&self, id: HoldId) -> Option<End> {
-        self.ended.iter().find(|ended| ended.id == id).map(|ended| ended.how)
+        self.ended.iter().find(|ended| ended.hold.id == id).map(|ended| ended.how)
     }
 
-    pub(super) fn remember(&mut self, id: HoldId, how: End) {
-        remember(&mut self.ended, Ended { id, how }, REMEMBERED);
+    pub(super) fn remember(&mut self, hold: Held, how: End) {
+        self.make_room();
+        self.ended.push(Ended { hold, how });
     }
 
-    /// Drops the oldest ended hold if no other one finds room: the release of a fresh grant need not, then.
+    /// Forgets the oldest ended hold if no other one finds room: the release of a fresh grant need not, then.
     pub(super) fn make_room(&mut self) {
         if self.ended.len() == REMEMBERED {
-            self.ended.remove(0);
+            let Ended { hold, .. } = self.ended.remove(0);
+            self.forgotten = self.forgotten.max(hold.not_after);
         }
     }
 
     /// The text that the scripts read and write: see lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
-            "{} {} {} {} {} {} {}",
+            "{} {} {} {} {} {} {} {}",
             Self::TAG,
             self.owner,
             self.deadline,
             self.token,
             self.keep,
             self.wake,
-            self.ahead
+            self.ahead,
+            self.forgotten
         );
         if let Some(label) = self.label {
             text += &format!(" {label}");
         }
-        let holds: Vec<String> = self.holds.iter().map(HoldId::to_string).collect();
+        let hold = |Held { id, not_after }: &Held| format!("{id} {not_after}");
+        let holds: Vec<String> = self.holds.iter().map(hold).collect();
         text += &format!("|{}", holds.join(" "));
-        for Ended { id, how } in &self.ended {
+        for Ended { hold: Held { id, not_after }, how } in &self.ended {
             text += &match how {
-                End::Released { token, holds } => format!("|r{id} {token} {holds}"),
-                End::Broken { token } => format!("|f{id} {token}"),
-                End::Expired => format!("|x{id}"),
+                End::Released { token, holds } => format!("|r{id} {not_after} {token} {holds}"),
+                End::Broken { token } => format!("|f{id} {not_after} {token}"),
+                End::Expired => format!("|x{id} {not_after}"),
             };
         }
         text + &self.queue.to_string()
@@ -122,17 +138,28 @@ impl LockRecord {
         let mut pieces = places.next()?.split('|');
         let head = pieces.next()?;
         let (owner, numbers) = head.split_once(' ')?;
-        let (numbers, label) = match numbers.match_indices(' ').nth(4) {
+        let (numbers, label) = match numbers.match_indices(' ').nth(5) {
             Some((at, _)) => (&numbers[..at], Some(numbers[at + 1..].parse().ok()?)),
             None => (numbers, None),
         };
-        let [deadline, token, keep, wake, ahead] = read_exact(numbers)?;
+        let [deadline, token, keep, wake, ahead, forgotten] = read_exact(numbers)?;
         let owner = owner.parse().ok()?;
         let holds = read_holds(pieces.next()?)?;
         let ended: Vec<Ended> = pieces.map(Ended::from_text).collect::<Option<_>>()?;
         let queue = Queue::from_sections(places)?;
-        let record =
-            LockRecord { owner, deadline, token, keep, wake, ahead, label, holds, ended, queue };
+        let record = LockRecord {
+            owner,
+            deadline,
+            token,
+            keep,
+            wake,
+            ahead,
+            forgotten,
+            label,
+            holds,
+            ended,
+            queue,
+        };
         record.is_sound().then_some(record)
     }
 
@@ -142,34 +169,46 @@ impl LockRecord {
             && self.ended.len() <= REMEMBERED
             && self.ahead <= self.token
             && self.token.max(self.deadline) <= LATEST_END
+            && self.bounds().all(|not_after| not_after < Timestamp::MAX.as_micros())
+    }
+
+    /// Until when acquires of its holds may arrive.
+    fn bounds(&self) -> impl Iterator<Item = u64> {
+        let ended = self.ended.iter().map(|ended| &ended.hold);
+        self.holds.iter().chain(ended).map(|hold| hold.not_after).chain([self.forgotten])
     }
 }
 
-/// Ids with a space between each two.
-fn read_holds(text: &str) -> Option<Vec<HoldId>> {
-    if text.is_empty() {
-        return Some(Vec::new());
+/// Ids and until when their acquires may arrive, with a space between each two.
+fn read_holds(text: &str) -> Option<Vec<Held>> {
+    let mut words = text.split(' ').filter(|_| !text.is_empty());
+    let mut holds = Vec::new();
+    while let Some(id) = words.next() {
+        let [not_after] = read_exact(words.next()?)?;
+        holds.push(Held { id: id.parse().ok()?, not_after });
     }
-    text.split(' ').map(|id| id.parse().ok()).collect()
+    Some(holds)
 }
 
 impl Ended {
     fn from_text(text: &str) -> Option<Ended> {
         let (letter, rest) = text.split_at_checked(1)?;
-        let (id, numbers) = rest.split_at_checked(32)?;
-        let numbers = numbers.strip_prefix(' ');
-        let how = match (letter, numbers) {
-            ("r", Some(numbers)) => {
-                let [token, holds] = read_exact(numbers)?;
-                End::Released { token, holds }
+        let (id, numbers) = rest.split_once(' ')?;
+        let (not_after, how) = match letter {
+            "r" => {
+                let [not_after, token, holds] = read_exact(numbers)?;
+                (not_after, End::Released { token, holds })
             }
-            ("f", Some(token)) => {
-                let [token] = read_exact(token)?;
-                End::Broken { token }
+            "f" => {
+                let [not_after, token] = read_exact(numbers)?;
+                (not_after, End::Broken { token })
             }
-            ("x", None) if rest.len() == 32 => End::Expired,
+            "x" => {
+                let [not_after] = read_exact(numbers)?;
+                (not_after, End::Expired)
+            }
             _ => return None,
         };
-        Some(Ended { id: id.parse().ok()?, how })
+        Some(Ended { hold: Held { id: id.parse().ok()?, not_after }, how })
     }
 }

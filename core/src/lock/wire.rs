@@ -70,7 +70,7 @@ impl Command for Operation {
                 Answer::Released { token: read_whole(token)?, holds: read_whole(holds)? }
             }
             [REFUSED, holder @ ..] => Answer::Refused(read_holder(holder)?),
-            [TOO_LATE] => Answer::TooLate,
+            &[TOO_LATE, forgotten] => Answer::TooLate { forgotten: read_time(forgotten)? },
             &[QUEUED, ahead, until] => {
                 Answer::Queued { ahead: read_whole(ahead)?, until: read_time(until)? }
             }

@@ -57,7 +57,14 @@ fn is_limiters(letter: char) -> bool {
 
 /// Returns whether there are records of a tag that begins so, as strings or as lists.
 fn is_known(letter: char, is_list: bool) -> bool {
-    let others = [
+    let row = Single::row_of_letter(letter);
+    let of_both = COMPOSITE_TAG.starts_with(letter) || Policy::TAG.starts_with(letter);
+    of_both || row.is_some_and(|row| row.is_log == is_list) || !is_list && other(letter).is_some()
+}
+
+/// Returns the tag of records that are no limiter's and begin so.
+fn other(letter: char) -> Option<&'static str> {
+    let tags = [
         LockRecord::TAG,
         FencedRecord::TAG,
         SemaphoreRecord::TAG,
@@ -65,21 +72,18 @@ fn is_known(letter: char, is_list: bool) -> bool {
         LatchRecord::TAG,
         ReservationRecord::TAG,
     ];
-    let row = Single::row_of_letter(letter);
-    let of_both = COMPOSITE_TAG.starts_with(letter) || Policy::TAG.starts_with(letter);
-    of_both
-        || row.is_some_and(|row| row.is_log == is_list)
-        || !is_list && others.iter().any(|tag| tag.starts_with(letter))
+    tags.into_iter().find(|tag| tag.starts_with(letter))
 }
 
 pub(super) fn check_tag(tag: &str, is_list: bool) -> Result<(), RecordError> {
     let mut letters = tag.chars();
-    let known = letters.next().is_some_and(|letter| is_known(letter, is_list));
+    let letter = letters.next().filter(|letter| is_known(*letter, is_list));
     let version = letters.as_str();
-    if !known || version.is_empty() || !version.bytes().all(|byte| byte.is_ascii_digit()) {
+    if letter.is_none() || version.is_empty() || !version.bytes().all(|byte| byte.is_ascii_digit())
+    {
         return Err(RecordError::OtherKind);
     }
-    if version != "1" {
+    if version != letter.and_then(other).map_or("1", |tag| &tag[1..]) {
         return Err(RecordError::OtherVersion);
     }
     Ok(())

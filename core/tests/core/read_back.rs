@@ -207,7 +207,7 @@ fn each_record_has_its_tag() {
     }
     let (owner, last) = (OwnerId::from_u128(1), Timestamp::MAX);
     let lock = Lock::new(SPAN, SPAN).unwrap();
-    assert_eq!(made(&lock.acquire(owner, HoldId::from_u128(1), last)), "K1");
+    assert_eq!(made(&lock.acquire(owner, HoldId::from_u128(1), last)), "K2");
     let semaphore = Semaphore::new(1, SPAN, SPAN).unwrap();
     assert_eq!(made(&semaphore.acquire(PermitId::from_u128(1), 1, last).unwrap()), "M1");
     let shared = RwLock::new(SPAN, SPAN).unwrap();

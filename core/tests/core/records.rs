@@ -59,14 +59,14 @@ fn a_locks_record_is_readable_and_reads_back() {
     let mut slot = None;
     let ids = (1..).map(HoldId::from_u128);
     for (id, time) in ids.zip([1_000_000, 2_000_000, 2_000_000]) {
-        lock.acquire(owner, id, Timestamp::MAX).apply(&mut slot, at(time)).unwrap();
+        lock.acquire(owner, id, at(time + 7)).apply(&mut slot, at(time)).unwrap();
     }
     lock.release(owner, HoldId::from_u128(1)).apply(&mut slot, at(2_000_000)).unwrap();
     let record = slot.unwrap();
     let stored = text(
-        "K1 000000000000000000000000000a11ce 32000000 1000000 136000000 0 0\
-         |00000000000000000000000000000002 00000000000000000000000000000003\
-         |r00000000000000000000000000000001 1000000 2",
+        "K2 000000000000000000000000000a11ce 32000000 1000000 136000000 0 0 0\
+         |00000000000000000000000000000002 2000007 00000000000000000000000000000003 2000007\
+         |r00000000000000000000000000000001 1000007 1000000 2",
     );
     assert_eq!(record.stored(), stored);
     assert_eq!(Record::read(&stored), Ok(record));
@@ -74,8 +74,11 @@ fn a_locks_record_is_readable_and_reads_back() {
 
 /// In a lock's record.
 const OWNER: &str = "000000000000000000000000000a11ce";
-/// The next in line.
-const SPANS: &str = "32000000 1000000 92000000 0 0";
+/// A hold, and until when no acquire of it can arrive.
+const HOLD: &str = "000000000000000000000000000a11ce 7";
+const LATEST: u64 = Timestamp::MAX.as_micros();
+/// The numbers of its head.
+const SPANS: &str = "32000000 1000000 92000000 0 0 0";
 
 #[test]
 fn a_locks_queue_and_label_are_readable_and_read_back() {
@@ -89,8 +92,8 @@ fn a_locks_queue_and_label_are_readable_and_read_back() {
     }
     let record = slot.unwrap();
     let stored = text(
-        "K1 000000000000000000000000000a11ce 31000000 1000000 136000000 6000000 0 web-1/77\
-         |00000000000000000000000000000001\
+        "K2 000000000000000000000000000a11ce 31000000 1000000 136000000 6000000 0 0 web-1/77\
+         |00000000000000000000000000000001 0\
          >00000000000000000000000000000b0b 8000000\
          >00000000000000000000000000000007 9000000",
     );
@@ -125,27 +128,33 @@ fn what_is_no_record_is_told_apart() {
         (list(&["L1 10 60000000 5 1050", "100:3", "1050", "1050"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "1050:3", "100:2"]), Damaged),
         (list(&["L1 10 60000000 5 1050", "100:3:1", "1050:2"]), Damaged),
-        (text("K1 owner 0 1 1 0 0|"), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}").to_uppercase()), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}")), Damaged),
-        (text(&format!("K1 {OWNER} 32000000 1000000 92000000 0|{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} 32000000 1000000 92000000 0 1000001|{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS} a b|{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS} |{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|x")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER} ")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}| {OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}  {OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}{}", format!(" {OWNER}").repeat(256))), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|r{OWNER} 1")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|f{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|x{OWNER} 1")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|x{OWNER}a")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}|y{OWNER}")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}{}", format!("|x{OWNER}").repeat(5))), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>x")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>{OWNER} 1|")), Damaged),
-        (text(&format!("K1 {OWNER} {SPANS}|{OWNER}>{OWNER} 9007199254740992")), Damaged),
+        (text("K1 owner 0 1 1 0 0|"), OtherVersion),
+        (text("K3 anything"), OtherVersion),
+        (text("K2 owner 0 1 1 0 0 0|"), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}").to_uppercase()), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}")), Damaged),
+        (text(&format!("K2 {OWNER} 32000000 1000000 92000000 0 0|{HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} 32000000 1000000 92000000 0 1000001 0|{HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS} a b|{HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS} |{HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} 32000000 1000000 92000000 0 0 {LATEST}|{HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{OWNER} {LATEST}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|x{OWNER} {LATEST}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|x")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{OWNER}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD} ")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}| {HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}  {HOLD}")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}{}", format!(" {HOLD}").repeat(64))), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|r{OWNER} 7 1")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|f{OWNER} 7")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|x{OWNER} 7 1")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|x{OWNER}a 7")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}|y{OWNER} 7")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}{}", format!("|x{OWNER} 7").repeat(5))), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}>x")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}>{OWNER} 1|")), Damaged),
+        (text(&format!("K2 {OWNER} {SPANS}|{HOLD}>{OWNER} 9007199254740992")), Damaged),
     ];
     for (stored, error) in cases {
         assert_eq!(Record::read(&stored), Err(error), "{stored:?}");
@@ -351,7 +360,7 @@ fn what_could_end_past_the_exact_range_is_damaged() {
     assert_eq!([span, span - 1].map(|window| followed(exact, window)), [false, true]);
     let lock = |deadline: u64, token: u64| {
         let id = OwnerId::from_u128(1);
-        text(&format!("K1 {id} {deadline} {token} {exact} 0 0|{id}"))
+        text(&format!("K2 {id} {deadline} {token} {exact} 0 0 0|{id} 0"))
     };
     assert_eq!([end, end + 1, exact].map(|at| damaged(lock(at, 1))), [false, true, true]);
     assert_eq!([end, end + 1, exact].map(|token| damaged(lock(1, token))), [false, true, true]);

@@ -191,7 +191,9 @@ impl Json for lock::Answer {
                 object!(out, "is": "released", "token": token, "holds": holds);
             }
             lock::Answer::Refused(holder) => object!(out, "is": "refused", "holder": holder),
-            lock::Answer::TooLate => object!(out, "is": "tooLate"),
+            lock::Answer::TooLate { forgotten } => {
+                object!(out, "is": "tooLate", "forgottenUs": forgotten);
+            }
             lock::Answer::Queued { ahead, until } => {
                 object!(out, "is": "queued", "ahead": ahead, "untilUs": until);
             }

@@ -58,36 +58,46 @@ pub(super) fn grant(done: &[Done], token: u64) -> Option<(u128, Grant)> {
     (holds > 0).then_some((owner, grant))
 }
 
-/// Returns the latest ended holds that are known, the oldest first.
-pub(super) fn ended(done: &[Done]) -> Vec<(u128, End)> {
-    let mut ended = Vec::new();
+/// Returns the place of the acquire of this hold, the last one.
+pub(super) fn acquired(done: &[Done], hold: u128) -> Option<usize> {
+    let is_it =
+        |done: &Done| matches!(done.op.action, Action::Acquire { hold: of, .. } if of == hold);
+    done.iter().rposition(is_it)
+}
+
+/// Returns the latest ended holds that are known, the oldest first, and the places of the acquires of all others.
+pub(super) fn ended(done: &[Done]) -> (Vec<(u128, End)>, Vec<usize>) {
+    let (mut ended, mut forgotten) = (Vec::new(), Vec::new());
     for (at, Done { op, grant, .. }) in done.iter().enumerate() {
         let (before, token) = (&done[..at], grant.token);
+        let end = |hold, how| (acquired(before, hold).expect("it was acquired"), hold, how);
         match op.action {
             Action::Release { hold, .. } => {
-                ended.push((hold, End::Released(token, grant.holds)));
+                ended.push(end(hold, End::Released(token, grant.holds)));
             }
             Action::ForceRelease { .. } => {
-                ended.extend(
-                    holds(before, token).into_iter().map(|hold| (hold, End::Broken(token))),
-                );
+                let holds = holds(before, token).into_iter();
+                ended.extend(holds.map(|hold| end(hold, End::Broken(token))));
             }
             // The first acquire of a grant ends the remaining holds of the one before.
             Action::Acquire { .. } => {
                 let latest = before.last().map_or(token, |latest| latest.grant.token);
                 if latest != token {
-                    ended
-                        .extend(holds(before, latest).into_iter().map(|hold| (hold, End::Expired)));
+                    let holds = holds(before, latest).into_iter();
+                    ended.extend(holds.map(|hold| end(hold, End::Expired)));
                     // There is room for its own end.
-                    ended = latest_of(ended, REMEMBERED - 1);
+                    forget(&mut ended, REMEMBERED - 1, &mut forgotten);
                 }
             }
             Action::Renew { .. } | Action::Withdraw { .. } | Action::Inspect => {}
         }
     }
-    latest_of(ended, REMEMBERED)
+    forget(&mut ended, REMEMBERED, &mut forgotten);
+    (ended.into_iter().map(|(_, hold, how)| (hold, how)).collect(), forgotten)
 }
 
-fn latest_of<T>(mut list: Vec<T>, most: usize) -> Vec<T> {
-    list.split_off(list.len().saturating_sub(most))
+/// Forgets all but so many of the latest ended holds.
+fn forget(ended: &mut Vec<(usize, u128, End)>, most: usize, forgotten: &mut Vec<usize>) {
+    let oldest = ended.drain(..ended.len().saturating_sub(most));
+    forgotten.extend(oldest.map(|(at, ..)| at));
 }

@@ -5,8 +5,11 @@
 
 mod judge;
 
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
 use super::line::Line;
-use super::{Action, Grant, Op, Outcome};
+use super::{Action, Grant, Op, Outcome, bound};
 use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
@@ -65,6 +68,10 @@ cases! {
     NotNext,
     /// An acquire comes too late.
     TooLate,
+    /// An acquire is refused that may be of a forgotten hold.
+    MayBeForgotten,
+    /// An acquire is refused that is of a forgotten hold.
+    Forgotten,
     /// An operation is repeated.
     Repeated,
     /// An acquire is repeated after its hold has ended.
@@ -88,6 +95,10 @@ struct Record {
     latest: Option<Latest>,
     /// The last ended holds, the oldest first.
     ended: Vec<Ended>,
+    /// Until when an acquire of each hold may arrive, in microseconds; zero without a bound. Those that were forgotten stay.
+    bounds: BTreeMap<u128, u64>,
+    /// The latest of those that were forgotten, at least and at most.
+    forgotten_us: (u64, u64),
     line: Line,
     /// Until when it is kept at least: for its lease, its holds, its token and its line.
     keep_us: u64,
@@ -139,6 +150,11 @@ impl Laws {
     /// Returns the live grant and its owner.
     pub fn live(&self, now_us: u64) -> Option<(u128, Grant)> {
         self.record.live(now_us)
+    }
+
+    /// Returns the latest `not_after` of the holds that are forgotten, in microseconds.
+    pub fn forgotten_us(&self) -> u64 {
+        self.record.forgotten_us.1
     }
 
     /// Returns the right answer to a refused owner.
@@ -222,9 +238,7 @@ impl Record {
                     _ => ended.find(|ended| ended.id == hold)?.is_sure,
                 };
                 // The check for lateness comes first.
-                let is_late = now_us > not_after_us;
-                let right = if is_late { Outcome::TooLate } else { Outcome::Reused };
-                Some((right, is_sure && is_kept))
+                (now_us <= not_after_us).then_some((Outcome::Reused, is_sure && is_kept))
             }
             Action::Release { hold, .. } => match ended.find(|ended| ended.id == hold)? {
                 Ended { how: How::Released(token, holds), is_sure, .. } => {
@@ -253,8 +267,28 @@ impl Record {
     /// Forgets the oldest end where there is no room for another one, as each fresh grant does.
     fn make_room(&mut self) {
         if self.ended.len() == REMEMBERED {
-            self.ended.remove(0);
+            let Ended { id, is_sure, .. } = self.ended.remove(0);
+            let bound_us = self.bounds.get(&id).copied().unwrap_or(0);
+            let (least, most) = &mut self.forgotten_us;
+            *most = bound_us.max(*most);
+            if is_sure {
+                *least = bound_us.max(*least);
+            }
         }
+    }
+
+    /// Learns until when an acquire of a hold may arrive, and returns whether that is later than was known.
+    fn may_arrive(&mut self, hold: u128, not_after_us: u64) -> bool {
+        let bound_us = self.bounds.entry(hold).or_insert(0);
+        let is_later = *bound_us < bound(not_after_us);
+        *bound_us = bound(not_after_us).max(*bound_us);
+        is_later
+    }
+
+    /// Returns between which values the latest `not_after` of forgotten holds must be.
+    fn forgotten(&self, now_us: u64) -> RangeInclusive<u64> {
+        let (least, most) = self.forgotten_us;
+        if now_us < self.keep_us { least..=most } else { 0..=most }
     }
 
     fn end(&mut self, id: u128, how: How, until_us: u64, is_sure: bool) {

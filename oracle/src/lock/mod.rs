@@ -21,7 +21,7 @@ use lockage_core::lock::{
     Withdraw,
 };
 
-use crate::key::{Key, time};
+use crate::key::{Key, MAX_TIME_US, time};
 
 #[cfg(feature = "properties")]
 pub use reference::Reference;
@@ -109,8 +109,11 @@ pub enum Outcome {
     },
     /// Refused, with the live grant if there is one.
     Refused(Option<(u128, Grant)>),
-    /// It came after its `not_after`.
-    TooLate,
+    /// It came after its `not_after`, or its `not_after` is not after that of a forgotten hold.
+    TooLate {
+        /// The latest `not_after` of the forgotten holds, in microseconds.
+        forgotten_us: u64,
+    },
     /// Refused, although the lock is free.
     Queued {
         /// How many have a place before the caller's.
@@ -126,6 +129,11 @@ pub enum Outcome {
     Reused,
     /// Any other error.
     Failed(String),
+}
+
+/// Returns until when an acquire may arrive, in microseconds; zero without a bound.
+fn bound(not_after_us: u64) -> u64 {
+    if not_after_us < MAX_TIME_US { not_after_us } else { 0 }
 }
 
 /// The result of an inspection.
@@ -245,7 +253,9 @@ impl From<Answer> for Outcome {
             Answer::Held(hold) => Outcome::Held(hold.into()),
             Answer::Released { token, holds } => Outcome::Released { token, holds },
             Answer::Refused(held) => Outcome::Refused(held.map(holder)),
-            Answer::TooLate => Outcome::TooLate,
+            Answer::TooLate { forgotten } => {
+                Outcome::TooLate { forgotten_us: forgotten.as_micros() }
+            }
             Answer::Queued { ahead, until } => {
                 Outcome::Queued { ahead, until_us: until.as_micros() }
             }

@@ -3,8 +3,8 @@
 
 use lockage_core::lock::MAX_HOLDS;
 
-use super::history::{Done, End, ended, grant, holds};
-use super::{Action, Grant, Op, Outcome, Sight, Subject};
+use super::history::{Done, End, acquired, ended, grant, holds};
+use super::{Action, Grant, Op, Outcome, Sight, Subject, bound};
 
 /// The end of the exact range, in microseconds.
 const LATEST_US: u64 = (1 << 53) - 1;
@@ -16,6 +16,8 @@ const PLACES: usize = 100;
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     done: Vec<Done>,
+    /// Until when copies of the acquires at these places may arrive, in microseconds.
+    bounds: Vec<(usize, u64)>,
     /// The turns of all writes.
     turns: Vec<(u64, Turn)>,
     /// Until when a waiter is known. It only decides whether there is something to write.
@@ -129,9 +131,19 @@ impl Reference {
         Sight { live: Some((owner, grant)), since_us: Some(granted.at_us), label, queued }
     }
 
-    /// Returns the outcome of an operation that changes nothing.
+    /// Learns until when a copy of an acquire may arrive.
+    fn may_arrive(&mut self, op: &Op) {
+        let Action::Acquire { hold, not_after_us, .. } = op.action else { return };
+        let at = acquired(&self.done, hold).expect("it was acquired");
+        self.bounds.push((at, bound(not_after_us)));
+    }
+
+    /// Returns the outcome of an operation that changes nothing but until when its copies may arrive.
     fn known(&self, op: &Op, now_us: u64) -> Option<Outcome> {
-        let (live, ended) = (self.live(now_us), ended(&self.done));
+        let live = self.live(now_us);
+        let (ended, forgotten) = ended(&self.done);
+        let bounds = self.bounds.iter().filter(|(at, _)| forgotten.contains(at));
+        let forgotten_us = bounds.map(|&(_, bound_us)| bound_us).max().unwrap_or(0);
         let end_of = |hold| ended.iter().find(|(known, _)| *known == hold).map(|(_, end)| *end);
         match op.action {
             Action::Acquire { owner, hold, not_after_us, .. } => {
@@ -140,9 +152,12 @@ impl Reference {
                     Some((holder, grant)) if is_known && holder == owner => {
                         Some(Outcome::Held(grant))
                     }
-                    _ if now_us > not_after_us => Some(Outcome::TooLate),
+                    _ if now_us > not_after_us => Some(Outcome::TooLate { forgotten_us }),
                     None if is_known => Some(Outcome::Reused),
-                    _ => end_of(hold).map(|_| Outcome::Reused),
+                    _ if end_of(hold).is_some() => Some(Outcome::Reused),
+                    _ => {
+                        (not_after_us <= forgotten_us).then_some(Outcome::TooLate { forgotten_us })
+                    }
                 }
             }
             Action::Release { hold, .. } => match end_of(hold) {
@@ -215,6 +230,9 @@ impl Subject for Reference {
             _ => {}
         }
         if let Some(outcome) = seen.known(op, now_us) {
+            if matches!(outcome, Outcome::Held(_)) {
+                self.may_arrive(op);
+            }
             return outcome;
         }
         let Some(token) = seen.serve(op, now_us) else {
@@ -234,6 +252,7 @@ impl Subject for Reference {
         seen.turns.push((now_us, turn));
         let free = Grant { token, holds: 0, deadline_us: 0 };
         seen.done.push(Done { op: *op, at_us: now_us, grant: free });
+        seen.may_arrive(op);
         let left = grant(&seen.done, token).map_or(free, |(_, grant)| grant);
         seen.done.last_mut().expect("it was just put there").grant = left;
         // The deadline stays after the last release.

@@ -63,6 +63,8 @@ enum Ask {
     Inspect,
     /// Repeats the operation that was sent so many before this one.
     Repeat(usize),
+    /// Repeats the acquire that was sent so many acquires before, with a `not_after` so many microseconds later.
+    Later(usize, u64),
     /// An acquire under the id of the hold that was named so many operations before.
     Misuse(usize),
 }
@@ -181,6 +183,14 @@ impl Step {
             Ask::Repeat(back) => {
                 sent.iter().rev().nth(back).copied().unwrap_or_else(|| fresh(Action::Inspect))
             }
+            Ask::Later(back, by_us) => {
+                let mut acquires = sent.iter().rev().filter(|op| acquires(op));
+                let mut op = acquires.nth(back).copied().unwrap_or_else(|| fresh(Action::Inspect));
+                if let Action::Acquire { not_after_us, .. } = &mut op.action {
+                    *not_after_us = (*not_after_us + by_us).min(MAX_TIME_US);
+                }
+                op
+            }
             Ask::Misuse(back) => {
                 let hold = sent.iter().rev().filter_map(Op::hold).nth(back).unwrap_or(new);
                 let (owner, not_after_us) = (OWNERS[0], MAX_TIME_US);
@@ -189,6 +199,10 @@ impl Step {
             }
         }
     }
+}
+
+fn acquires(op: &Op) -> bool {
+    matches!(op.action, Action::Acquire { .. })
 }
 
 impl Which {
@@ -221,17 +235,36 @@ pub fn trace(max_steps: usize, backwards: bool) -> BoxedStrategy<Trace> {
     ];
     // Some traces have leases so short that a slow clock grants more tokens than a lease has microseconds.
     let hasty = prop::bool::weighted(0.3);
+    // Some are so brisk that acquires arrive once more when their holds are forgotten.
+    let brisk = prop::bool::weighted(0.3);
     // In some, all waiters wait for equally long, so that there are several of them.
     let patient = prop::bool::weighted(0.5);
-    let traces = (start, hasty, patient, vec(step(), 1..=max_steps));
+    let traces = (start, hasty, brisk, patient, vec(step(), 1..=max_steps));
     traces
-        .prop_map(move |(start_us, hasty, patient, mut steps)| {
+        .prop_map(move |(start_us, hasty, brisk, patient, mut steps)| {
             for step in steps.iter_mut().filter(|_| hasty) {
                 step.lease_us = step.lease_us % 2 + 1;
                 step.remember_us = 1;
                 step.waits_us %= 8;
             }
-            for step in steps.iter_mut().filter(|_| patient) {
+            for step in steps.iter_mut().filter(|_| brisk) {
+                if !matches!(step.moved, Move::Stay | Move::Tick(_)) {
+                    step.moved = Move::Tick(1);
+                }
+                step.lease_us = step.lease_us.max(1_000_000);
+                step.remember_us = step.remember_us.max(1_000_000);
+                match &mut step.ask {
+                    Ask::Acquire(owner, wait, way) => {
+                        (*owner, *way) = (OWNERS[0], Way::Not);
+                        *wait = wait.map(|wait_us| wait_us.clamp(0, 80) + 40);
+                    }
+                    Ask::Release(by, which) => (*by, *which) = (None, Which::Held(0)),
+                    Ask::Repeat(back) => step.ask = Ask::Later(*back + 4, 0),
+                    Ask::Withdraw(_) | Ask::Inspect => step.ask = Ask::Later(6, 0),
+                    _ => {}
+                }
+            }
+            for step in steps.iter_mut().filter(|_| patient && !brisk) {
                 step.waits_us = 8_000_000;
                 if let Ask::Acquire(_, _, way @ Way::Woken) = &mut step.ask {
                     *way = Way::InLine;
@@ -284,7 +317,12 @@ fn moved() -> BoxedStrategy<Move> {
 }
 
 fn ask() -> BoxedStrategy<Ask> {
-    let wait = prop_oneof![4 => Just(None), 1 => (-2..=2_i64).prop_map(Some)];
+    let soon = prop_oneof![0..=40_i64, (0..=90_i64).prop_map(|seconds| seconds * 1_000_000)];
+    let wait = prop_oneof![
+        4 => Just(None),
+        1 => (-2..=2_i64).prop_map(Some),
+        5 => soon.prop_map(Some),
+    ];
     prop_oneof![
         14 => (owner(), wait, way()).prop_map(|(owner, wait, way)| Ask::Acquire(owner, wait, way)),
         2 => owner().prop_map(Ask::Withdraw),
@@ -293,6 +331,7 @@ fn ask() -> BoxedStrategy<Ask> {
         2 => token().prop_map(Ask::ForceRelease),
         2 => Just(Ask::Inspect),
         5 => (0..7_usize).prop_map(Ask::Repeat),
+        3 => (0..12_usize, 0..=2_u64).prop_map(|(back, by_us)| Ask::Later(back, by_us)),
         1 => (0..3_usize).prop_map(Ask::Misuse),
     ]
     .boxed()

@@ -110,8 +110,8 @@ fn d12_the_scripts_leave_everything_else_alone() {
         (RecordError::OtherKind, &[b"SET", KEY, b""]),
         (RecordError::OtherKind, &[b"SET", KEY, b"5"]),
         (RecordError::OtherKind, &[b"SET", KEY, b"F1 10 60000000 1763700000000000 1"]),
-        (RecordError::OtherVersion, &[b"SET", KEY, b"K2 something else"]),
-        (RecordError::Damaged, &[b"SET", KEY, b"K1 not a lock"]),
+        (RecordError::OtherVersion, &[b"SET", KEY, b"K1 something else"]),
+        (RecordError::Damaged, &[b"SET", KEY, b"K2 not a lock"]),
         (RecordError::OtherKind, &[b"RPUSH", KEY, b"K1", b"x"]),
         (
             RecordError::OtherKind,
@@ -274,10 +274,10 @@ fn d12_wrong_arguments_are_told() {
     refuses_argument(&lock.renew(owner, Some(3)), 5, "1.5");
     refuses_argument(&lock.release(owner, id), 5, "x");
     refuses_argument(&lock.force_release(3), 4, "");
-    // How long to remember it, and the lease.
+    // How long to remember it, the lease, and the latest time.
     refuses_packed(&lock.renew(owner, None), 2);
     refuses_packed(&lock.release(owner, id), 1);
-    refuses_packed(&lock.acquire(owner, id, Timestamp::MAX), 2);
+    refuses_packed(&lock.acquire(owner, id, Timestamp::MAX), 3);
 }
 
 fn operations(trace: &Trace) -> Vec<Op> {

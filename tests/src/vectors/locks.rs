@@ -26,7 +26,7 @@ const CAROL: OwnerId = OwnerId::from_u128(0xCA401);
 /// The name of each file, and its vectors.
 pub(super) fn stories() -> Vec<(&'static str, Vec<Value>)> {
     vec![
-        ("lock", [lock(), queue()].concat()),
+        ("lock", [lock(), queue(), forgotten()].concat()),
         ("rw-lock", rw_lock()),
         ("semaphore", semaphore()),
         ("latch", latch()),
@@ -107,6 +107,40 @@ fn queue() -> Vec<Value> {
             (36 * S + 1, "withdraw of alice, who has no place", &lock.withdraw(ALICE)),
             (36 * S + 1, "acquire by alice, when bob's place has ended", &ask(ALICE, 13)),
             (96 * S + 1, "withdraw of bob when all is forgotten", &lock.withdraw(BOB)),
+        ],
+    )
+}
+
+/// A lock whose record forgets ended holds, and until when their acquires may arrive at most.
+fn forgotten() -> Vec<Value> {
+    let lock = Lock::new(LEASE, REMEMBER).expect("in range");
+    let acquire = |owner, number, until_s: u64| {
+        let not_after = Timestamp::from_micros(START_US + until_s * S).expect("in range");
+        lock.acquire(owner, id(number), not_after)
+    };
+    let release = |number| lock.release(ALICE, id(number));
+    told(
+        LOCK,
+        &[
+            (0, "acquire by alice", &acquire(ALICE, 1, 10)),
+            (0, "acquire by alice, repeated, for later", &acquire(ALICE, 1, 12)),
+            (0, "release by alice", &release(1)),
+            (0, "acquire by alice", &acquire(ALICE, 2, 11)),
+            (0, "release by alice", &release(2)),
+            (0, "acquire by alice, without a bound", &lock.acquire(ALICE, id(3), Timestamp::MAX)),
+            (0, "release by alice", &release(3)),
+            (0, "acquire by alice", &acquire(ALICE, 4, 14)),
+            (0, "release by alice", &release(4)),
+            (0, "acquire by alice, which forgets the first", &acquire(ALICE, 5, 15)),
+            (S, "late acquire of the first, once more", &acquire(ALICE, 1, 12)),
+            (S, "re-enter by alice, no later than the first", &acquire(ALICE, 6, 12)),
+            (S, "re-enter by alice, later than the first", &acquire(ALICE, 6, 13)),
+            (S, "release by alice, which forgets none", &release(6)),
+            (S, "release by alice, which forgets the second", &release(5)),
+            (2 * S, "late acquire of the second", &acquire(ALICE, 2, 11)),
+            (2 * S, "acquire by bob, no later than the first", &acquire(BOB, 7, 12)),
+            (2 * S, "acquire by bob, later than the first", &acquire(BOB, 8, 13)),
+            (13 * S + 1, "late acquire of the first, too late by itself", &acquire(ALICE, 1, 12)),
         ],
     )
 }

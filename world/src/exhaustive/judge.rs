@@ -39,7 +39,7 @@ pub(super) fn judge(
         (Told::Done { token, holds }, _) => Outcome::Released { token, holds },
         (Told::Refused, _) => Answer::Refused(shown_before.holder).into(),
         (Told::Ended, _) => Outcome::Reused,
-        (Told::TooLate, _) => Outcome::TooLate,
+        (Told::TooLate { forgotten }, _) => Outcome::TooLate { forgotten_us: forgotten },
         (Told::Queued { ahead }, _) => Outcome::Queued { ahead, until_us: now_us + 1 },
         (Told::Left, _) => Outcome::Withdrawn,
     };

@@ -67,8 +67,11 @@ pub enum Told {
     Refused,
     /// It was an acquire of a hold that has ended.
     Ended,
-    /// It came after its last tick.
-    TooLate,
+    /// It came after its last tick, or may be of a hold that was forgotten.
+    TooLate {
+        /// The last tick of the holds that were forgotten.
+        forgotten: u64,
+    },
     /// The lock is free, and so many are in line before.
     Queued {
         /// How many.
@@ -112,7 +115,7 @@ impl Machine for Shipped {
             Answer::Held(hold) => Told::Done { token: hold.token, holds: hold.holds },
             Answer::Released { token, holds } => Told::Done { token, holds },
             Answer::Refused(_) => Told::Refused,
-            Answer::TooLate => Told::TooLate,
+            Answer::TooLate { forgotten } => Told::TooLate { forgotten: forgotten.as_micros() },
             Answer::Queued { ahead, .. } => Told::Queued { ahead },
         }
     }
@@ -167,7 +170,7 @@ impl fmt::Display for Told {
             Told::Done { token, holds } => write!(f, "done, token {token}, holds {holds}"),
             Told::Refused => write!(f, "refused"),
             Told::Ended => write!(f, "it has ended"),
-            Told::TooLate => write!(f, "too late"),
+            Told::TooLate { .. } => write!(f, "too late"),
             Told::Queued { ahead } => write!(f, "free, but {ahead} ahead"),
             Told::Left => write!(f, "left the line"),
         }

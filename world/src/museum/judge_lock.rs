@@ -133,7 +133,7 @@ impl Watch {
                 Outcome::Released { token: mine.map_or(0, |grant| grant.token), holds: *holds }
             }
             Seen::Refused if sent.is_some_and(|sent| sent.not_after_us < now_us) => {
-                Outcome::TooLate
+                Outcome::TooLate { forgotten_us: laws.forgotten_us() }
             }
             Seen::Refused => laws.refusal(owner, now_us),
             _ => return None,

@@ -1,7 +1,7 @@
 //! The laws that one operation breaks.
 
 use super::{Case, How, Latest, Laws, Seen, Verdict};
-use crate::lock::{Action, Grant, Op, Outcome};
+use crate::lock::{Action, Grant, Op, Outcome, bound};
 use crate::property::Property;
 
 /// The judge of one operation.
@@ -34,17 +34,26 @@ impl Judge<'_> {
                 Action::Inspect => self.inspect(live),
             }
         }
+        // A copy of an acquire that may arrive for longer says so in the record.
+        let is_later = match seen.op.action {
+            Action::Acquire { hold, not_after_us, .. } if is_repeated => {
+                matches!(seen.outcome, Outcome::Held(_))
+                    && self.laws.record.may_arrive(hold, not_after_us)
+            }
+            _ => false,
+        };
         let is_done = matches!(seen.outcome, Outcome::Held(_) | Outcome::Released { .. });
         let is_acquire = matches!(seen.op.action, Action::Acquire { .. });
         let is_renewal = matches!(seen.op.action, Action::Renew { .. });
         match seen.changed {
+            Some(true) if is_later => {}
             Some(true) if !is_done || is_repeated => {
                 if !is_acquire && !is_repeated {
                     self.verdict.broke(Property::L3, "it was not done, and something was");
                 }
                 self.verdict.broke(Property::L10, "it was not done now, and something was");
             }
-            Some(false) if is_done && !is_repeated && !is_renewal => {
+            Some(false) if is_later || is_done && !is_repeated && !is_renewal => {
                 self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
             }
             _ => {}
@@ -82,18 +91,35 @@ impl Judge<'_> {
         let mine = live.filter(|(holder, _)| *holder == owner).map(|(_, grant)| grant);
         let is_free = live.is_none() || mine.is_some();
         let is_late = now_us > not_after_us;
+        let forgotten = self.laws.record.forgotten(now_us);
+        let is_forgotten = not_after_us <= *forgotten.start();
         match self.seen.outcome {
-            Outcome::TooLate if is_late => self.verdict.saw(Case::TooLate),
+            Outcome::TooLate { forgotten_us } if !forgotten.contains(&forgotten_us) => {
+                let what = format!("holds are forgotten until {forgotten:?} us");
+                self.verdict.broke(Property::L10, &what);
+            }
+            Outcome::TooLate { .. } if is_late => self.verdict.saw(Case::TooLate),
+            Outcome::TooLate { forgotten_us } if not_after_us <= forgotten_us => {
+                self.verdict.saw(Case::MayBeForgotten);
+                if self.laws.record.bounds.contains_key(&hold) {
+                    self.verdict.saw(Case::Forgotten);
+                }
+            }
             Outcome::Held(told) => {
                 if is_late {
                     self.verdict.broke(Property::L10, "it came too late");
+                }
+                if is_forgotten {
+                    self.verdict.broke(Property::L10, "it may be of a forgotten hold");
                 }
                 if !is_free {
                     self.verdict.broke(Property::L1, "somebody else holds it");
                 }
                 self.granted(owner, hold, told, mine, now_us + lease_us, remember_us);
+                self.laws.record.bounds.insert(hold, bound(not_after_us));
             }
             _ if is_late => self.verdict.broke(Property::L10, "it came too late"),
+            _ if is_forgotten => self.verdict.broke(Property::L10, "it may be of a forgotten hold"),
             Outcome::Reused => self.verdict.broke(Property::L10, "it is new"),
             Outcome::Refused(holder) if !is_free => {
                 if holder != live {
@@ -114,7 +140,7 @@ impl Judge<'_> {
                 }
                 self.verdict.saw(Case::NotNext);
             }
-            Outcome::TooLate => {
+            Outcome::TooLate { .. } => {
                 if is_free {
                     self.verdict.broke(Property::L8, "it is free, or the caller's");
                 }
@@ -158,6 +184,9 @@ impl Judge<'_> {
             let (in_line, waited) = (!record.line.is_empty(), record.line.has(owner));
             let is_sure = now_us < record.keep_us;
             record.ended.iter_mut().for_each(|ended| ended.is_sure &= is_sure);
+            if !is_sure {
+                record.forgotten_us.0 = 0;
+            }
             let ids = std::mem::take(&mut record.latest).map_or(Vec::new(), |latest| latest.ids);
             for id in &ids {
                 record.end(*id, How::Expired, now_us + remember_us, is_sure);

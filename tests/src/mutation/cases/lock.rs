@@ -18,17 +18,18 @@ pub(super) fn all() -> Vec<Cases> {
         of_ends(),
         of_numbers(),
         of_late(),
+        of_forgotten(),
     ]
 }
 
-/// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead` and the label.
+/// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead`, `forgotten` and the label.
 fn head(owner: usize, rest: &str) -> String {
-    format!("K1 {} {rest}|", id(owner))
+    format!("K2 {} {rest}|", id(owner))
 }
 
 /// So many, the first one of the number 10.
 fn holds(count: usize) -> String {
-    (10..10 + count).map(id).collect::<Vec<_>>().join(" ")
+    (10..10 + count).map(|hold| format!("{} 1000", id(hold))).collect::<Vec<_>>().join(" ")
 }
 
 /// So many places, of owners whose numbers begin here; the first one ends at 2500.
@@ -37,28 +38,28 @@ fn places(from: usize, count: usize) -> String {
 }
 
 fn of_holders() -> Cases {
-    let of_one = head(1, "3000 900 6000 0 0");
+    let of_one = head(1, "3000 900 6000 0 0 0");
     let held = |count| of_one.clone() + &holds(count);
-    let back = format!("|r{} 880 1|r{} 880 0", id(30), id(31));
-    let broken = format!("|f{} 890|x{}", id(32), id(33));
+    let back = format!("|r{} 1000 880 1|r{} 2000 880 0", id(30), id(31));
+    let broken = format!("|f{} 1500 890|x{} 0", id(32), id(33));
     let records = [
         String::new(),
-        head(0, "0 900 6000 0 0"),
-        head(0, "0 900 6000 1500 0") + &back + &broken,
+        head(0, "0 900 6000 0 0 0"),
+        head(0, "0 900 6000 1500 0 0") + &back + &broken,
         held(1),
         held(2) + &broken,
         held(3) + &broken + &back,
         // Tokens that begin or end as one that is asked for.
-        held(2) + &format!("|f{} 1890|f{} 8901", id(32), id(33)),
+        held(2) + &format!("|f{} 8900 1890|f{} 9000 8901", id(32), id(33)),
         held(40),
         held(63),
         held(64),
         held(65),
-        of_one.clone() + DIGITS + " " + &holds(3),
+        of_one.clone() + DIGITS + " 1000 " + &holds(3),
         held(3) + " ",
-        held(3).replace(' ', "  "),
-        head(1, "1000 900 6000 0 0") + &holds(2) + &broken,
-        head(1, "3000 2900 6000 0 1900") + &holds(1),
+        held(3).replace(" 1000 ", " 1000  "),
+        head(1, "1000 900 6000 0 0 0") + &holds(2) + &broken,
+        head(1, "3000 2900 6000 0 1900 0") + &holds(1),
         // An owner that is none.
         of_one[..34].to_owned() + &of_one[35..] + &holds(1),
     ];
@@ -90,8 +91,8 @@ fn of_holders() -> Cases {
 }
 
 fn of_waiters() -> Cases {
-    let free = |wake: u64| head(0, &format!("0 900 6000 {wake} 0"));
-    let held = |wake: u64| head(1, &format!("3000 900 6000 {wake} 0")) + &holds(1);
+    let free = |wake: u64| head(0, &format!("0 900 6000 {wake} 0 0"));
+    let held = |wake: u64| head(1, &format!("3000 900 6000 {wake} 0 0")) + &holds(1);
     let records = [
         free(0) + &places(1, 3),
         free(1500) + &places(3, 1),
@@ -127,10 +128,10 @@ fn of_waiters() -> Cases {
 
 fn of_labels() -> Cases {
     let long = "l".repeat(64);
-    let held = |label: &str| head(1, &format!("3000 900 6000 0 0{label}")) + &holds(1);
+    let held = |label: &str| head(1, &format!("3000 900 6000 0 0 0{label}")) + &holds(1);
     let labels = ["", " ", " web-1/77", " abcdef", " abcdefg", " two words", "  spaces"];
     // A label without a holder.
-    let free = head(0, "0 900 6000 0 0 web-1/77") + &places(1, 1);
+    let free = head(0, "0 900 6000 0 0 0 web-1/77") + &places(1, 1);
     let others = [String::new(), held(&format!(" {long}")), free];
     let records = labels.map(held).into_iter().chain(others);
     let mut calls =
@@ -153,14 +154,15 @@ fn of_labels() -> Cases {
 /// Of packed records that are none, or hardly: the numbers, how many ended and are held, those, and a label.
 fn of_packed() -> Cases {
     let packed = |numbers: &str, ends: usize, holds: usize, label: &str| {
-        let mut words = format!("K1#{numbers} {} &{} &{holds}", id(1), ends + holds);
+        let mut words = format!("K2#{numbers} {} &{} &{holds}", id(1), ends + holds);
         let token = numbers.split(' ').nth(1).unwrap_or_default();
-        let held = (10..10 + holds).map(|hold| format!(" h {} {token} &0", id(hold)));
+        let held = (10..10 + holds).map(|hold| format!(" h {} {token} &0 1000", id(hold)));
         words += &held.collect::<String>();
-        words += &(30..30 + ends).map(|end| format!(" r {} 880 &0", id(end))).collect::<String>();
+        words +=
+            &(30..30 + ends).map(|end| format!(" r {} 880 &0 1000", id(end))).collect::<String>();
         words + label
     };
-    let right = ["3000", "900", "6000", "0", "0"];
+    let right = ["3000", "900", "6000", "0", "0", "0"];
     let mut records = Vec::new();
     for place in 0..right.len() {
         for wrong in ["-1", "-0", "0.5", "nan"].into_iter().chain(LATEST) {
@@ -187,25 +189,35 @@ fn of_packed() -> Cases {
         records.push(packed(&right, ends, holds, label));
     }
     // Of which the token is as late as the record is kept, or later; and with a label that an id could be.
-    records.push(packed("3000 9000 9000 0 0", 1, 1, ""));
-    records.push(packed("3000 9000 8999 0 0", 3, 2, ""));
+    records.push(packed("3000 9000 9000 0 0 0", 1, 1, ""));
+    records.push(packed("3000 9000 8999 0 0 0", 3, 2, ""));
     records.push(packed(&right, 2, 2, " abcdefghijklmnop"));
     // Without its last byte.
-    records.push(format!("K1#{right} {} &1 &1 h {} 900", id(1), id(10)));
+    records.push(format!("K2#{right} {} &1 &1 h {} 900 &0", id(1), id(10)));
     let counts = ["&1 &0", "&0 &1", "&0 &0", "&0", ""];
-    records.extend(counts.map(|counts| format!("K1#{right} {} {counts}", id(1))));
+    records.extend(counts.map(|counts| format!("K2#{right} {} {counts}", id(1))));
     Cases { records, calls: of_any_record() }
 }
 
 /// Of packed records with an entry that no script writes, which the slow path alone looks at.
 fn of_entries() -> Cases {
-    let one = |letter: &str, held: usize, token: usize, left: usize| {
-        let entry = format!("{letter} {} {token} &{left}", id(10));
-        format!("K1#3000 900 6000 0 0 {} &1 &{held} {entry}", id(1))
+    let one = |letter: &str, held: usize, token: usize, left: usize, till: &str| {
+        let entry = format!("{letter} {} {token} &{left} {till}", id(10));
+        format!("K2#3000 900 6000 0 0 0 {} &1 &{held} {entry}", id(1))
     };
-    let entries =
-        [("h", 1, 900, 0), ("h", 1, 901, 0), ("h", 1, 900, 1), ("r", 1, 900, 0), ("h", 0, 900, 0)];
-    let records = entries.map(|(letter, held, token, left)| one(letter, held, token, left));
+    let entries = [
+        ("h", 1, 900, 0, "1000"),
+        ("h", 1, 901, 0, "1000"),
+        ("h", 1, 900, 1, "1000"),
+        ("r", 1, 900, 0, "1000"),
+        ("h", 0, 900, 0, "1000"),
+        ("h", 1, 900, 0, "0.5"),
+        ("h", 1, 900, 0, "-1"),
+        ("h", 1, 900, 0, "6755399441055742"),
+        ("h", 1, 900, 0, "6755399441055743"),
+    ];
+    let records =
+        entries.map(|(letter, held, token, left, till)| one(letter, held, token, left, till));
     let is_slow = |(script, _): &(ScriptId, String)| {
         ![FastLockAcquire, FastLockRelease, FastLockRenew].contains(script)
     };
@@ -216,57 +228,68 @@ fn of_entries() -> Cases {
 /// Of texts of which some cannot be packed.
 fn of_ends() -> Cases {
     let ends = [
-        "r@ 880 254",
-        "r@ 880 255",
-        "r@ 880 256",
-        "r@ 9007199254740991 0",
-        "r@ 9007199254740992 0",
-        "r@ 880 9007199254740991",
-        "r@ 880 9007199254740992",
-        "r@ 880",
-        "f@ 880",
-        "f@ 880 1",
-        "f@ 9007199254740992",
+        "r@ 1000 880 254",
+        "r@ 1000 880 255",
+        "r@ 1000 880 256",
+        "r@ 1000 9007199254740991 0",
+        "r@ 1000 9007199254740992 0",
+        "r@ 1000 880 9007199254740991",
+        "r@ 1000 880 9007199254740992",
+        "r@ 1000 880",
+        "r@ 6755399441055742 880 1",
+        "r@ 6755399441055743 880 1",
+        "f@ 1000 880",
+        "f@ 1000 880 1",
+        "f@ 1000 9007199254740992",
+        "f@ 1000",
         "f@",
+        "x@ 1000",
+        "x@ 6755399441055743",
         "x@",
-        "x@ 880",
-        "q@ 880",
+        "x@ 1000 880",
+        "q@ 1000 880",
         "x",
     ];
     let records = ends.map(|end| {
         let end = end.replace('@', &id(30));
-        head(1, "3000 900 6000 0 0") + &holds(2) + "|" + &end
+        head(1, "3000 900 6000 0 0 0") + &holds(2) + "|" + &end
     });
-    let labelled = head(0, "0 900 6000 0 0 web-1/77");
+    let labelled = head(0, "0 900 6000 0 0 0 web-1/77");
     let ended = |count: usize| {
-        let all = (30..30 + count).map(|end| format!("|r{} 880 0", id(end)));
-        head(0, "0 900 6000 0 0") + &all.collect::<String>()
+        let all = (30..30 + count).map(|end| format!("|r{} {} 880 0", id(end), 1000 * end));
+        head(0, "0 900 6000 0 0 0") + &all.collect::<String>()
     };
     let records = records.into_iter().chain([labelled, ended(4), ended(5)]);
     Cases { records: records.collect(), calls: of_any_record() }
 }
 
 /// The last numbers of their ranges, and those behind them.
-const LATEST: [&str; 4] =
-    ["7881299347898367", "7881299347898368", "9007199254740991", "9007199254740992"];
+const LATEST: [&str; 6] = [
+    "6755399441055742",
+    "6755399441055743",
+    "7881299347898367",
+    "7881299347898368",
+    "9007199254740991",
+    "9007199254740992",
+];
 
 /// Of texts with a line of waiters, of which one number is that of a range's end.
 fn of_numbers() -> Cases {
     let mut records = Vec::new();
     for latest in LATEST {
-        for place in 0..5 {
-            let mut numbers = ["3000", "900", "6000", "0", "0"];
+        for place in 0..6 {
+            let mut numbers = ["3000", "900", "6000", "0", "0", "0"];
             numbers[place] = latest;
             records.push(head(1, &numbers.join(" ")) + &holds(1) + &places(3, 1));
         }
         for kept in ["6000", "900"] {
-            let head = head(1, &format!("3000 900 {kept} 0 0"));
+            let head = head(1, &format!("3000 900 {kept} 0 0 0"));
             records.push(head + &holds(1) + &format!(">{} {latest}", id(3)));
         }
     }
     // The token, and by how much it is ahead.
     for ahead in [899, 900, 901] {
-        records.push(head(1, &format!("3000 900 6000 0 {ahead}")) + &holds(1) + &places(3, 1));
+        records.push(head(1, &format!("3000 900 6000 0 {ahead} 0")) + &holds(1) + &places(3, 1));
     }
     Cases { records, calls: of_any_record() }
 }
@@ -285,8 +308,40 @@ fn of_late() -> Cases {
             calls.push((script, format!("{now} {remember} {} - {lease}", id(1))));
         }
     }
-    let held = head(1, &format!("{} 900 {} 0 0", now + 1, now + 1)) + &holds(1);
+    let held = head(1, &format!("{} 900 {} 0 0 0", now + 1, now + 1)) + &holds(1);
     Cases { records: vec![String::new(), held], calls }
+}
+
+/// Of a lock that has forgotten holds, or forgets one: one free, one of several holds, one whose lease is over, with a line
+/// of waiters and without.
+fn of_forgotten() -> Cases {
+    let ended = |bounds: [u64; 4]| {
+        let ends = bounds.into_iter().zip(30..);
+        ends.map(|(till, end)| format!("|r{} {till} 880 0", id(end))).collect::<String>()
+    };
+    let mut records = Vec::new();
+    for bounds in [[1500, 1200, 1300, 1400], [1400, 9000, 8999, 0], [0, 0, 0, 9000]] {
+        for line in [String::new(), places(1, 2)] {
+            records.push(head(1, "0 900 6000 0 0 1450") + &ended(bounds) + &line);
+            records.push(head(1, "3000 900 6000 0 0 1450") + &holds(2) + &ended(bounds) + &line);
+            records.push(head(1, "1000 900 6000 0 0 1450") + &holds(2) + &ended(bounds) + &line);
+            records.push(head(1, "3000 900 6000 0 0 0") + &holds(64) + &ended(bounds) + &line);
+        }
+    }
+    let mut calls = vec![(LockForceRelease, "1000 700 900".to_owned())];
+    let latest = 6_755_399_441_055_743_u64;
+    for hold in [10, 11, 30, 77] {
+        for bound in [999, 1000, 1001, 1449, 1450, 1451, 1499, 1500, 9000, latest - 1, latest] {
+            for script in [LockAcquire, FastLockAcquire] {
+                let words = format!("1000 700 {} {} 500 {bound} 0 - -", id(1), id(hold));
+                calls.push((script, words));
+            }
+        }
+        for script in [LockRelease, FastLockRelease] {
+            calls.push((script, format!("1000 700 {} {}", id(1), id(hold))));
+        }
+    }
+    Cases { records, calls }
 }
 
 /// Each that reads or writes, by the owner 1, which holds 10, and by another.

@@ -90,7 +90,9 @@ impl Subject for ShippedLock {
                         until_us: Some(since_start(hold.deadline)),
                     })
                 }
-                Answer::Refused(_) | Answer::TooLate | Answer::Queued { .. } => Seen::Refused,
+                Answer::Refused(_) | Answer::TooLate { .. } | Answer::Queued { .. } => {
+                    Seen::Refused
+                }
             },
             Err(error) => Seen::Failed(error.to_string()),
         })
