@@ -28,10 +28,12 @@
 //!
 //! # Timeouts and recovery
 //!
-//! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply. It reconnects after its connection was lost, was
-//! silent for several calls in a row, or led to a server that takes no writes. Until then calls are `NotDone` at once.
-//! A call without a reply is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for retries of
-//! calls that did not run: a call still in the client's queue by then is forgotten, not sent late.
+//! [`FredStore::connect`] waits 1 s to connect and 500 ms for a reply. It reconnects after its connection was lost, left
+//! a call and a `PING` after it without a reply, or led to a server that takes no writes, and after the runtime of its
+//! client ended. Until then calls are `NotDone` at once. After 500 ms without a call a `PING` goes ahead of the next one:
+//! see [`FredStore::with_idle_check`]. Its connections have TCP keepalive after 15 s and, on Linux, end 30 s after the
+//! last sign of life. A call without a reply is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own,
+//! and for retries of calls that did not run: a call still in the client's queue by then is forgotten, not sent late.
 //!
 //! A client of your own has to be connected (`init`) and needs
 //!
@@ -42,9 +44,9 @@
 //! - a `default_command_timeout`, if calls go without [`RetryStore`];
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
-//! Its `UnresponsiveConfig` notices a silent server only if no calls are sent. Leave `TcpConfig::nodelay` off: it
-//! writes each call separately. A limiter with [`with_coalescing`](lockage::Limiter::with_coalescing) puts concurrent
-//! requests into few calls.
+//! It is not checked, and ends with the runtime that it was started in. Its `UnresponsiveConfig` notices a silent server
+//! only if no calls are sent. Leave `TcpConfig::nodelay` off: it writes each call separately. A limiter with
+//! [`with_coalescing`](lockage::Limiter::with_coalescing) puts concurrent requests into few calls.
 //!
 //! # Waiting for replicas
 //!
@@ -60,8 +62,8 @@
 //! numbered databases: a key of the same name in another database also wakes waiters, which is harmless.
 //!
 //! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
-//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL` (before 7.0 `PING` too).
-//! Without them waiters poll: `listen` is `NotDone`, and scripts publish nothing.
+//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `PING EVAL`. Without them waiters
+//! poll: `listen` is `NotDone`, and scripts publish nothing.
 //!
 //! # Runtimes
 //!

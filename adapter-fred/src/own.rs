@@ -7,14 +7,15 @@ use fred::clients::{Client, Pipeline};
 use fred::error::Error;
 use fred::interfaces::ClientLike;
 use fred::types::config::{
-    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
-    UnresponsiveConfig,
+    Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
+    TcpConfig, UnresponsiveConfig,
 };
 use fred::types::{ConnectHandle, RespVersion, Value};
 use lockage_redis::{
     Acknowledged, Acknowledging, Health, Link, LinkError, NodePools, REPLY, ReplicaWait, Reply,
     Request, in_tokio,
 };
+use socket2::TcpKeepalive;
 
 use crate::{address, command, once, owner, read, send_by, server};
 
@@ -24,9 +25,9 @@ const CONNECT: Duration = Duration::from_secs(1);
 const FEW: usize = 32;
 const MANY: usize = 1024;
 
-/// A client that is made at the first call, and remade by the next call after it has stopped, was silent for several
-/// calls in a row, or led to a server that takes no writes. It reconnects lost connections by itself. Nothing is sent
-/// again. Clones share the client.
+/// A client that is made at the first call, checked after an idle time, and remade by the next call after it has
+/// stopped, failed its check, or led to a server that takes no writes. It reconnects lost connections by itself. No call
+/// is sent again. Clones share the client.
 #[derive(Clone, Debug)]
 pub struct Reconnecting {
     server: String,
@@ -66,6 +67,11 @@ impl Link for Reconnecting {
         self.shared.is_cluster()
     }
 
+    fn checked_after(self, idle: Duration) -> Self {
+        let shared = self.shared.checked_after(idle);
+        Reconnecting { shared, exclusive: self.exclusive.checked_after(idle), ..self }
+    }
+
     fn server(&self) -> Option<String> {
         Some(self.server.clone())
     }
@@ -97,7 +103,7 @@ impl Acknowledging for Reconnecting {
             let health = Health::of(result.as_ref().map(|(reply, _)| reply));
             (result, health)
         };
-        self.shared.with(send).await?
+        self.shared.with(call, send).await?
     }
 }
 
@@ -115,6 +121,14 @@ impl Link for Own {
 
     fn has_ended(&self) -> bool {
         self.task.is_finished()
+    }
+
+    /// Also waits until the client has reconnected: a ping may be sent twice.
+    async fn check(&self, ping: &Request<'_>) -> Result<Reply, LinkError> {
+        in_tokio()?;
+        let options = Options { fail_fast: false, max_attempts: Some(3), ..once(ping.left()) };
+        let (command, arguments) = command(ping);
+        read(Box::pin(self.client.with_options(&options).custom(command, arguments)).await)
     }
 }
 
@@ -145,8 +159,9 @@ impl Own {
     async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
         let mut own = connection();
         own.unresponsive = UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY };
-        // From 1 ms to 500 ms, for ever. At first it is soon: until then, calls wait in a queue.
-        let mut policy = ReconnectPolicy::new_exponential(0, 1, 500, 2);
+        // From 1 ms to 100 ms, for ever. At first it is soon: until then, calls wait in a queue. And a check that waits
+        // for it is over before the caller gives up.
+        let mut policy = ReconnectPolicy::new_exponential(0, 1, 100, 2);
         policy.set_jitter(10);
         Self::start(config, own, Some(policy), FEW).await.map(Arc::new)
     }
@@ -195,7 +210,23 @@ fn connection() -> ConnectionConfig {
         connection_timeout: CONNECT,
         internal_command_timeout: CONNECT,
         max_redirections: 0,
+        tcp: kept_alive(),
         ..ConnectionConfig::default()
+    }
+}
+
+/// The settings of TCP connections that stores make: those of the adapter for the `redis` crate.
+fn kept_alive() -> TcpConfig {
+    let keepalive = TcpKeepalive::new().with_time(Duration::from_secs(15));
+    #[cfg(any(target_vendor = "apple", target_os = "android", target_os = "freebsd"))]
+    let keepalive = keepalive.with_interval(Duration::from_secs(5));
+    #[cfg(any(target_os = "linux", target_os = "windows"))]
+    let keepalive = keepalive.with_interval(Duration::from_secs(5));
+    TcpConfig {
+        keepalive: Some(keepalive),
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        user_timeout: Some(Duration::from_secs(30)),
+        ..TcpConfig::default()
     }
 }
 

@@ -78,11 +78,13 @@ impl Drop for Listening {
 
 /// Forwards the server's messages, for as long as the client has all its connections.
 async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: PubSubSink) {
+    // Also where the runtime ends, and this with it.
+    let sink = EndingSink(sink);
     let received = async {
         loop {
             match messages.recv().await {
                 Ok(Message { channel, value, .. }) => {
-                    sink.message(&channel, &value.as_str().unwrap_or_default());
+                    sink.0.message(&channel, &value.as_str().unwrap_or_default());
                 }
                 // Some are missing, and it cannot be said whose.
                 Err(RecvError::Lagged(_)) | Err(RecvError::Closed) => return,
@@ -90,5 +92,13 @@ async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: PubSubSink) {
         }
     };
     select(pin!(received), &mut own.task).await;
-    sink.end();
+}
+
+/// Reports the end of the connection when it is dropped.
+struct EndingSink(PubSubSink);
+
+impl Drop for EndingSink {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }

@@ -10,13 +10,16 @@ use redis::sentinel::SentinelClient;
 use redis::{Client, RedisResult};
 
 use crate::open::Address;
-use crate::{command, read};
+use crate::own::kept_alive;
+use crate::{cluster, command, read};
 
 /// Records on a Redis or Valkey server or cluster, for blocking callers: see
 /// [`BlockingLimiter`](lockage::BlockingLimiter) and [`BlockingLocks`](lockage::BlockingLocks).
 ///
 /// It opens as many connections as concurrent calls, keeps them, and drops those that failed or did not answer in time.
-/// Clones share them.
+/// Clones share them. Nothing notifies it when one of them ends: it checks one by `PING` before a call if it was idle for
+/// 500 ms, and a call on one that ended within that time is `Unknown`. A shorter
+/// [`with_idle_check`](BlockingRedisStore::with_idle_check) costs round trips.
 ///
 /// The client waits for a reply with a timeout, and on Linux a signal ends such a wait, as may a process that another
 /// thread starts: the call is `Unknown` then.
@@ -45,16 +48,14 @@ impl BlockingRedisStore {
         match Address::read(address)? {
             Address::Server(client) => Ok(BlockingRedisStore::new(client)),
             Address::Master(client) => Ok(BlockingRedisStore::sentinel(client)),
-            Address::Cluster(nodes) => {
-                BlockingRedisStore::cluster(ClusterClientBuilder::new(nodes))
-            }
+            Address::Cluster(nodes) => BlockingRedisStore::cluster(cluster::builder(nodes)),
         }
     }
 
     /// Creates a store on the server of this client, and connects at the first call.
     pub fn new(client: Client) -> Self {
         let server = client.get_connection_info().addr().to_string();
-        let connect = move |patience| client.get_connection_with_timeout(patience).map(Connection);
+        let connect = move |patience| connect(client.clone(), patience);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, Some(server), false)))
     }
 
@@ -63,8 +64,7 @@ impl BlockingRedisStore {
     pub fn sentinel(client: SentinelClient) -> Self {
         let client = Mutex::new(client);
         let master = move || client.lock().unwrap_or_else(PoisonError::into_inner).get_client();
-        let connect =
-            move |patience| master()?.get_connection_with_timeout(patience).map(Connection);
+        let connect = move |patience| connect(master()?, patience);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
@@ -82,6 +82,10 @@ impl BlockingRedisStore {
 
 lockage_redis::delegate_store!(blocking BlockingRedisStore);
 
+fn connect(client: Client, patience: Duration) -> RedisResult<Connection<redis::Connection>> {
+    kept_alive(client)?.get_connection_with_timeout(patience).map(Connection)
+}
+
 /// A connection of the client.
 struct Connection<C>(C);
 
@@ -95,15 +99,27 @@ impl BlockingConnection for Connection<redis::Connection> {
 
 impl BlockingConnection for Connection<ClusterConnection> {
     fn send(&mut self, request: &Request<'_>, patience: Duration) -> Result<Reply, LinkError> {
+        self.wait_at_most(patience)?;
         let Connection(on) = self;
-        let set = on.set_read_timeout(Some(patience));
-        set.and_then(|()| on.set_write_timeout(Some(patience))).map_err(LinkError::not_sent)?;
         if !request.is_asking() {
             return read(command(request).query(on));
         }
-        let node = crate::cluster::node(request);
+        let node = cluster::node(request);
         let to = || RoutingInfo::SingleNode(node.clone());
         read(on.route_command(&redis::cmd("ASKING"), to()))?;
         read(on.route_command(&command(request), to()))
+    }
+
+    fn check(&mut self, ping: &Request<'_>, patience: Duration) -> Result<Reply, LinkError> {
+        self.wait_at_most(patience)?;
+        let node = RoutingInfo::SingleNode(cluster::node_of_key(ping));
+        read(self.0.route_command(&command(ping), node))
+    }
+}
+
+impl Connection<ClusterConnection> {
+    fn wait_at_most(&self, patience: Duration) -> Result<(), LinkError> {
+        let set = self.0.set_read_timeout(Some(patience));
+        set.and_then(|()| self.0.set_write_timeout(Some(patience))).map_err(LinkError::not_sent)
     }
 }

@@ -27,6 +27,16 @@
 //! the server does not know the script, or the slot is with another node. The cluster client's own retries would run
 //! scripts twice and are turned off.
 //!
+//! # Connections
+//!
+//! A store makes its connections by RESP3, unless the server refuses it, and is notified when they end. It checks one
+//! by `PING` before a call after 500 ms without a call ([`with_idle_check`] sets that time), or after a call without an
+//! answer, and makes another one if there is no reply in 250 ms. So each call goes out on a live connection, in
+//! whatever runtime: only one that ends within a round trip before it makes it `Unknown`. Connections have TCP
+//! keepalive: see [`tcp_settings`].
+//!
+//! [`with_idle_check`]: RedisStore::with_idle_check
+//!
 //! # Timeouts
 //!
 //! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply. A call without a reply is
@@ -62,26 +72,26 @@
 
 mod blocking;
 mod cluster;
+mod given;
 mod open;
-#[cfg(any(feature = "deadpool", feature = "bb8"))]
-mod pools;
+mod own;
 mod pubsub;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::lock::Mutex;
 use lockage_redis::{
-    Connections, Health, Link, LinkError, LuaStore, Pipeline, REPLY, Reply, Request, ServerAddress,
+    Connections, Health, Link, LinkError, LuaStore, Reply, Request, ServerAddress,
 };
-use redis::aio::{ConnectionLike, MultiplexedConnection};
+use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClientBuilder;
-use redis::cluster_async::ClusterConnection;
 use redis::sentinel::SentinelClient;
 use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResult, Value};
 
 pub use blocking::BlockingRedisStore;
+pub use given::{Given, Shared};
 pub use lockage::*;
+pub use own::{Connection, tcp_settings};
 pub use redis;
 
 use open::Address;
@@ -94,17 +104,20 @@ pub struct RedisStore<L = Reconnecting>(LuaStore<L>);
 
 lockage_redis::delegate_store!(RedisStore);
 
-impl<C> RedisStore<Shared<C>> {
+impl<C> RedisStore<Shared<C>>
+where
+    Given<C>: Link + Clone + 'static,
+{
     /// Creates a store on this connection. The server's clock decides.
     ///
-    /// A lost `MultiplexedConnection` stays lost: each later call fails. A `ConnectionManager` (feature
+    /// A lost `MultiplexedConnection` stays lost: each later call is `NotDone`. A `ConnectionManager` (feature
     /// `connection-manager`), a pool (feature `deadpool` or `bb8`) and [`RedisStore::connect`] reconnect. Errors of a
     /// store on a connection of your own have no address, since the client does not provide it.
     ///
     /// A `ClusterConnection` is not accepted: its client runs scripts twice unless it was built with `retries(0)`,
     /// which it does not tell. [`RedisStore::open`] and [`RedisStore::cluster`] set that.
     pub fn new(connection: C) -> Self {
-        RedisStore(LuaStore::new(Shared(connection)))
+        RedisStore(LuaStore::new(given::shared(connection)))
     }
 }
 
@@ -119,9 +132,7 @@ impl RedisStore {
         match Address::read(address)? {
             Address::Server(client) => Ok(RedisStore::connect(client)),
             Address::Master(client) => Ok(RedisStore::sentinel(client)),
-            Address::Cluster(nodes) => {
-                RedisStore::cluster(|| ClusterClientBuilder::new(nodes.clone()))
-            }
+            Address::Cluster(nodes) => RedisStore::cluster(|| cluster::builder(nodes.clone())),
         }
     }
 
@@ -130,7 +141,8 @@ impl RedisStore {
         RedisStore::connect_with_config(client, AsyncConnectionConfig::new())
     }
 
-    /// Creates a store as [`RedisStore::connect`] does, with this configuration of connections.
+    /// Creates a store as [`RedisStore::connect`] does, with this configuration of connections. A push sender in it is
+    /// replaced: by its own one the store is notified when a connection ends.
     pub fn connect_with_config(client: Client, config: AsyncConnectionConfig) -> Self {
         RedisStore::to(move || std::future::ready(Ok(client.clone())), config)
     }
@@ -161,17 +173,14 @@ impl RedisStore {
         let clients = client.clone();
         let link = Connections::new(move || {
             let (client, config) = (client(), config.clone());
-            async move {
-                let client = connected(client).await?;
-                let connection = client.get_multiplexed_async_connection_with_config(&config);
-                connected(connection).await.map(Connection::Server)
-            }
+            connected(async move { own::connect(client.await?, &config).await })
         });
         RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
 
     /// Creates a store on a cluster, and connects at the first call. `builder` is called twice: for calls, and for
-    /// listening, which uses RESP3 whatever the builder says. The client retries nothing by itself, whatever it says.
+    /// listening. Both use RESP3, and retry nothing by themselves, whatever it says. Give it [`tcp_settings`] for TCP
+    /// keepalive, as `open` does.
     ///
     /// # Errors
     /// Those of the client, if it rejects the builder's addresses or options.
@@ -204,79 +213,8 @@ async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, 
     made.await.map_err(failure)
 }
 
-/// A connection of the application's own: see [`RedisStore::new`].
-#[derive(Clone, Debug)]
-pub struct Shared<C>(C);
-
-impl Link for Shared<MultiplexedConnection> {
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        query(request, self.0.clone()).await
-    }
-}
-
-#[cfg(feature = "connection-manager")]
-impl Link for Shared<redis::aio::ConnectionManager> {
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        query(request, self.0.clone()).await
-    }
-}
-
-/// Connections that are remade whenever they are lost.
+/// Connections that are checked and remade: see [`Connections`].
 pub type Reconnecting = Connections<Connection>;
-
-/// A connection that the store makes by itself.
-#[derive(Clone)]
-#[non_exhaustive]
-pub enum Connection {
-    /// To one server.
-    Server(MultiplexedConnection),
-    /// To all nodes of a cluster.
-    Cluster(ClusterConnection),
-}
-
-impl Link for Connection {
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        match self {
-            Connection::Server(connection) => query(request, connection.clone()).await,
-            Connection::Cluster(_) if request.is_asking() => {
-                // `ASKING` holds for the next command on its connection, so both go in one piece.
-                let both = [Request::new("ASKING"), request.clone()];
-                Ok(self.send_all(&both, Duration::ZERO).await?.pop().unwrap_or(Reply::Other))
-            }
-            Connection::Cluster(connection) => query(request, connection.clone()).await,
-        }
-    }
-}
-
-impl Pipeline for Connection {
-    async fn send_all(
-        &self,
-        requests: &[Request<'_>],
-        wait: Duration,
-    ) -> Result<Vec<Reply>, LinkError> {
-        in_runtime()?;
-        let mut all = redis::Pipeline::with_capacity(requests.len());
-        requests.iter().for_each(|request| _ = all.add_command(command(request)));
-        let values = match self {
-            Connection::Server(connection) => {
-                let mut connection = connection.clone();
-                connection.set_response_timeout(wait + REPLY);
-                connection.req_packed_commands(&all, 0, requests.len()).await
-            }
-            Connection::Cluster(connection) => {
-                let mut connection = connection.clone();
-                match requests.iter().find(|request| request.is_asking()) {
-                    Some(asking) => {
-                        let node = cluster::node(asking);
-                        connection.route_pipeline(all, 0, requests.len(), node).await
-                    }
-                    None => connection.req_packed_commands(&all, 0, requests.len()).await,
-                }
-            }
-        };
-        Ok(read(values.map(Value::Array))?.into_list())
-    }
-}
 
 /// Sends the request, and reads the reply.
 async fn query<C: ConnectionLike>(request: &Request<'_>, mut on: C) -> Result<Reply, LinkError> {

@@ -10,6 +10,7 @@ use redis::{
     AsyncConnectionConfig, Client, ProtocolVersion, PushInfo, PushKind, RedisResult, Value,
 };
 
+use crate::own::{kept_alive, with_resp3};
 use crate::{command, connected, query};
 
 /// Returns the subscriptions of the server that `client` leads to when it connects.
@@ -20,12 +21,11 @@ where
     subscriptions(move |sink| {
         let client = client.clone();
         connected(async move {
-            let info = client().await?.get_connection_info().clone();
-            let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-            let client = Client::open(info.set_redis_settings(settings))?;
+            let client = with_resp3(&kept_alive(client().await?)?)?;
+            let sink = EndingSink(sink);
             let config = AsyncConnectionConfig::new()
                 .set_response_timeout(None)
-                .set_push_sender(move |push| report(&sink, &push));
+                .set_push_sender(move |push| report(&sink.0, &push));
             let untimed = client.get_multiplexed_async_connection_with_config(&config).await?;
             let mut timed = untimed.clone();
             timed.set_response_timeout(REPLY);
@@ -44,9 +44,10 @@ pub(crate) fn of_cluster(builder: ClusterClientBuilder) -> RedisResult<Subscript
         let client = Arc::clone(&client);
         connected(async move {
             // A configuration has timeouts of its own, whatever the builder says.
+            let sink = EndingSink(sink);
             let config = ClusterConfig::new()
                 .set_response_timeout(REPLY)
-                .set_push_sender(move |push| report(&sink, &push));
+                .set_push_sender(move |push| report(&sink.0, &push));
             let timed = client.get_async_connection_with_config(config).await?;
             Ok(Listening { untimed: timed.clone(), timed })
         })
@@ -71,6 +72,16 @@ impl<C: ConnectionLike + Clone + Send + Sync + 'static> PubSub for Listening<C> 
         let name = if is_sharded { "SUNSUBSCRIBE" } else { "UNSUBSCRIBE" };
         let call = command(&Request::new(name).with(channel));
         _ = call.query_async::<Value>(&mut self.untimed.clone()).await;
+    }
+}
+
+/// Reports the connection's end when it is dropped: the client drops it with the connection's task, also at the end of
+/// that task's runtime.
+struct EndingSink(PubSubSink);
+
+impl Drop for EndingSink {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

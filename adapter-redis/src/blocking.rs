@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::call::Reply;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
+use crate::reconnecting::IDLE;
 
 /// The longest wait of a client: some treat no time limit differently from a long one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -19,19 +20,30 @@ pub trait BlockingConnection: Send {
     /// # Errors
     /// As [`Link::send`].
     fn send(&mut self, request: &Request<'_>, patience: Duration) -> Result<Reply, LinkError>;
+
+    /// Sends a [`Request::ping`] as [`Link::check`] does, and waits at most this long for its reply.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn check(&mut self, ping: &Request<'_>, patience: Duration) -> Result<Reply, LinkError> {
+        self.send(ping, patience)
+    }
 }
 
 /// A link whose futures block the thread and are then ready, for
 /// [`LuaStore::call_blocking`](crate::LuaStore::call_blocking).
 ///
 /// It has as many connections as concurrent calls, keeps them, and drops those that failed or did not answer in time.
-/// Clones share them.
+/// One that has been idle is checked before a call: nothing else shows that it has ended. Clones share them.
 #[derive(Clone)]
-pub struct BlockingConnections(Arc<Inner>);
+pub struct BlockingConnections {
+    inner: Arc<Inner>,
+    checked_after: Duration,
+}
 
 struct Inner {
     connect: Box<Connect>,
-    idle: IdlePool<Box<dyn BlockingConnection>>,
+    idle: IdlePool<(Box<dyn BlockingConnection>, Instant)>,
     is_cluster: bool,
     server: Option<String>,
 }
@@ -56,7 +68,22 @@ impl BlockingConnections {
             Err(error) => Err(LinkError::not_sent(error)),
         };
         let (connect, idle) = (Box::new(connect), IdlePool::default());
-        BlockingConnections(Arc::new(Inner { connect, idle, is_cluster, server }))
+        let inner = Arc::new(Inner { connect, idle, is_cluster, server });
+        BlockingConnections { inner, checked_after: IDLE }
+    }
+
+    /// Returns a connection that no call uses, if one is left that is there.
+    fn idle(&self, request: &Request<'_>) -> Option<Box<dyn BlockingConnection>> {
+        let (mut connection, used) = self.inner.idle.take()?;
+        if used.elapsed() >= self.checked_after {
+            let ping = request.ping();
+            let checked = connection.check(&ping, ping.left().unwrap_or(LONGEST));
+            if Health::of(checked.as_ref()) != Health::Good {
+                self.inner.idle.give((connection, used), Health::Lost);
+                return None;
+            }
+        }
+        Some(connection)
     }
 }
 
@@ -64,34 +91,40 @@ impl Link for BlockingConnections {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // It waits for as long as the request's caller.
         let left = || request.left().unwrap_or(LONGEST).min(LONGEST);
-        let connection = self.0.idle.take().map_or_else(|| (self.0.connect)(left()), Ok);
-        let mut connection = connection?;
+        let mut connection = match self.idle(request) {
+            Some(connection) => connection,
+            None => (self.inner.connect)(left())?,
+        };
         let result = connection.send(request, left());
         let health = match &result {
             // A client that blocks learns who has the slot when it connects.
             Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
             result => Health::of(result.as_ref()),
         };
-        self.0.idle.give(connection, health);
+        self.inner.idle.give((connection, Instant::now()), health);
         result
     }
 
     fn is_cluster(&self) -> bool {
-        self.0.is_cluster
+        self.inner.is_cluster
+    }
+
+    fn checked_after(self, idle: Duration) -> Self {
+        BlockingConnections { checked_after: idle, ..self }
     }
 
     fn server(&self) -> Option<String> {
-        self.0.server.clone()
+        self.inner.server.clone()
     }
 
     async fn close(&self) {
-        self.0.idle.end();
+        self.inner.idle.end();
     }
 }
 
 impl fmt::Debug for BlockingConnections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { idle, is_cluster, server, .. } = &*self.0;
+        let Inner { idle, is_cluster, server, .. } = &*self.inner;
         let mut debug = f.debug_struct("BlockingConnections");
         debug.field("server", server).field("is_cluster", is_cluster).field("idle", idle).finish()
     }

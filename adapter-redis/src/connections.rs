@@ -1,6 +1,7 @@
 //! The link of a store that connects by itself.
 
 use std::fmt;
+use std::time::Duration;
 
 use crate::call::Reply;
 use crate::link::{Link, LinkError, Pipeline, Request, ServerAddress};
@@ -9,8 +10,8 @@ use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, Acknowledging, ReplicaWait};
 
 /// One connection for all calls, and one more for each concurrent call that waits for replicas. They are made at their
-/// first use, and replaced once they are lost or leave several calls without an answer. Nothing is sent again. Clones
-/// share them.
+/// first use, checked before a use after an idle time, and replaced as [`Reconnecting`] does. No request is sent again.
+/// Clones share them.
 #[derive(Clone)]
 pub struct Connections<C> {
     shared: Reconnecting<C>,
@@ -60,6 +61,11 @@ impl<C: Link + Clone + 'static> Link for Connections<C> {
 
     fn is_cluster(&self) -> bool {
         self.shared.is_cluster()
+    }
+
+    fn checked_after(self, idle: Duration) -> Self {
+        let shared = self.shared.checked_after(idle);
+        Connections { shared, exclusive: self.exclusive.checked_after(idle), ..self }
     }
 
     fn server(&self) -> Option<String> {

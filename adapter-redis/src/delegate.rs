@@ -1,11 +1,11 @@
 //! The traits of a client's own type of store.
 
-/// Delegates a client's own type to its [`LuaStore`](crate::LuaStore): `with_clock`, `Store`, `Notifications` and `Replicated`; with
-/// `blocking`, `with_clock` and `BlockingStore`.
+/// Delegates a client's own type to its [`LuaStore`](crate::LuaStore): `with_clock`, `with_idle_check`,
+/// `Store`, `Notifications` and `Replicated`; with `blocking`, the options and `BlockingStore`.
 #[macro_export]
 macro_rules! delegate_store {
-    (@clock $store:ident$(<$of:ident>)?) => {
-        impl$(<$of>)? $store$(<$of>)? {
+    (@options $store:ident$(<$of:ident>)?) => {
+        impl$(<$of: $crate::Link>)? $store$(<$of>)? {
             /// Lets the caller's clock decide instead of the server's: see
             /// [`TimeSource::caller`](::lockage_redis::TimeSource::caller).
             #[must_use]
@@ -16,10 +16,19 @@ macro_rules! delegate_store {
             ) -> Self {
                 $store(self.0.with_clock(clock, skew))
             }
+
+            /// Sets how long a connection may be idle before a `PING` checks it, ahead of the next call: 500 ms by
+            /// default.
+            ///
+            /// `Duration::ZERO` checks before each call, which takes a round trip more; `Duration::MAX` never does.
+            #[must_use]
+            pub fn with_idle_check(self, after: ::std::time::Duration) -> Self {
+                $store(self.0.map_link(|link| $crate::Link::checked_after(link, after)))
+            }
         }
     };
     (blocking $store:ident) => {
-        $crate::delegate_store!(@clock $store);
+        $crate::delegate_store!(@options $store);
 
         impl $store {
             /// Closes this store and all its clones. Its connections end, each after its call.
@@ -42,7 +51,7 @@ macro_rules! delegate_store {
         }
     };
     ($store:ident) => {
-        $crate::delegate_store!(@clock $store<L>);
+        $crate::delegate_store!(@options $store<L>);
 
         impl<L: $crate::Link> $store<L> {
             /// Closes this store and all its clones. It ends its own connections, each after the calls in flight on it,

@@ -15,6 +15,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+mod attempt;
 mod batch;
 mod blocking;
 mod call;
@@ -37,9 +38,11 @@ pub use call::{Call, ErrorReply, Reply};
 pub use connections::Connections;
 #[cfg(feature = "tokio")]
 pub use link::in_tokio;
-pub use link::{Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, host_and_port};
+pub use link::{
+    Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, check_before, host_and_port,
+};
 pub use pool::{ConnectionPool, IdlePool, NodePools};
-pub use reconnecting::Reconnecting;
+pub use reconnecting::{IDLE, Reconnecting};
 pub use replicated::{Acknowledged, Acknowledging, ReplicaWait};
 pub use store::{LuaStore, TimeSource};
 pub use subscriptions::{PubSub, PubSubSink, subscriptions};

@@ -35,9 +35,29 @@ pub trait Link: Send + Sync {
         false
     }
 
-    /// Returns whether this connection is known to have ended, so that the next use replaces it.
+    /// Returns whether this connection is known to have ended, so that the next use replaces it. It is asked before
+    /// each request, and takes no longer than reading an atomic number.
     fn has_ended(&self) -> bool {
         false
+    }
+
+    /// Sends a [`Request::ping`], and waits for any reply until its deadline. In a cluster it goes to the node that has
+    /// the key.
+    ///
+    /// # Errors
+    /// As [`Link::send`].
+    fn check(&self, ping: &Request<'_>) -> impl Future<Output = Result<Reply, LinkError>> + Send {
+        self.send(ping)
+    }
+
+    /// Sets after how long without a use connections are checked, if the link checks any: [`IDLE`](crate::IDLE) by
+    /// default.
+    #[must_use]
+    fn checked_after(self, _idle: Duration) -> Self
+    where
+        Self: Sized,
+    {
+        self
     }
 
     /// Returns the server's address for errors, if known, without a user or a password.
@@ -64,6 +84,10 @@ impl<L: Link> Link for Arc<L> {
         (**self).has_ended()
     }
 
+    async fn check(&self, ping: &Request<'_>) -> Result<Reply, LinkError> {
+        (**self).check(ping).await
+    }
+
     fn server(&self) -> Option<String> {
         (**self).server()
     }
@@ -75,6 +99,9 @@ impl<L: Link> Link for Arc<L> {
 
 /// The default time for a reply.
 pub const REPLY: Duration = Duration::from_millis(500);
+
+/// The longest wait for the reply to a [`Request::ping`].
+const PING: Duration = Duration::from_millis(250);
 
 /// The address of the server that connections lead to, once it is known. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -129,6 +156,20 @@ impl<P: Pipeline> Pipeline for Arc<P> {
     }
 }
 
+/// Checks a connection before this request is sent on it: see [`Link::check`].
+///
+/// # Errors
+/// [`LinkError`] of a request that was not sent, if there is no reply, or one of a server that takes no writes.
+pub async fn check_before(request: &Request<'_>, connection: &impl Link) -> Result<(), LinkError> {
+    let reply = connection.check(&request.ping()).await;
+    let reply = reply.map_err(|error| LinkError { was_sent: false, ..error })?;
+    match (reply.health(), reply) {
+        (Health::Good, _) => Ok(()),
+        (health, Reply::Error(error)) => Err(LinkError::of(error, false, health)),
+        (health, _) => Err(LinkError::of("no reply to a check", false, health)),
+    }
+}
+
 /// A command of the server, with its arguments and its destination.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
@@ -152,6 +193,16 @@ impl<'a> Request<'a> {
     pub fn new(name: &'static str) -> Self {
         let redirect = Redirect::default();
         Request { name, arguments: Vec::new(), key: None, redirect, deadline: None }
+    }
+
+    /// Returns a `PING` to the node of this request's key. Its deadline leaves half of this request's time, if that is
+    /// limited, and is 250 ms from now at the latest.
+    #[must_use]
+    pub fn ping(&self) -> Request<'a> {
+        let now = Instant::now();
+        let half = self.deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
+        let deadline = now + half.map_or(PING, |half| half.min(PING));
+        Request { key: self.key, ..Request::new("PING") }.by(Some(deadline))
     }
 
     /// Adds an argument.

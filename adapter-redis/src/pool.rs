@@ -4,11 +4,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::hash::Hash;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 
+use crate::attempt::Making;
 use crate::link::{Health, Link, LinkError, Pipeline, Request};
-use crate::reconnecting::{Making, Reconnecting};
+use crate::reconnecting::{IDLE, Reconnecting};
 use crate::replicated::{Acknowledged, ReplicaWait, read};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -63,19 +65,30 @@ impl<C> fmt::Debug for IdlePool<C> {
 pub struct ConnectionPool<C> {
     another: Arc<dyn Fn() -> Reconnecting<C> + Send + Sync>,
     idle: Arc<IdlePool<Reconnecting<C>>>,
+    checked_after: Duration,
 }
 
 impl<C: Link + Clone + 'static> ConnectionPool<C> {
     /// Creates a pool without connections, which gets one more from `another` if all are in use.
     pub fn new(another: impl Fn() -> Reconnecting<C> + Send + Sync + 'static) -> Self {
-        ConnectionPool { another: Arc::new(another), idle: Arc::default() }
+        ConnectionPool { another: Arc::new(another), idle: Arc::default(), checked_after: IDLE }
+    }
+
+    /// Sets after how long without a use a connection is checked: see [`Link::checked_after`].
+    #[must_use]
+    pub fn checked_after(self, idle: Duration) -> Self {
+        ConnectionPool { checked_after: idle, ..self }
     }
 
     /// Uses a connection exclusively, as [`Reconnecting::with`] does.
     ///
     /// # Errors
     /// The error of connecting.
-    pub async fn with<T, F>(&self, call: impl FnOnce(C) -> F + Send) -> Result<T, LinkError>
+    pub async fn with<T, F>(
+        &self,
+        request: &Request<'_>,
+        call: impl FnOnce(C) -> F + Send,
+    ) -> Result<T, LinkError>
     where
         T: Send,
         F: Future<Output = (T, Health)> + Send,
@@ -84,8 +97,9 @@ impl<C: Link + Clone + 'static> ConnectionPool<C> {
             return Err(LinkError::refused(CLOSED));
         }
         let connection = self.idle.take().unwrap_or_else(|| (self.another)());
+        let connection = connection.checked_after(self.checked_after);
         let taken = Taken { idle: &self.idle, connection };
-        taken.connection.with(call).await
+        taken.connection.with(request, call).await
     }
 
     /// Ends all connections, each after its call, and makes no more: later calls are refused.
@@ -112,7 +126,7 @@ impl<C: Pipeline + Clone + 'static> ConnectionPool<C> {
             let health = Health::of(result.as_ref().map(|(reply, _)| reply));
             (result, health)
         };
-        self.with(send).await?
+        self.with(call, send).await?
     }
 }
 
@@ -131,7 +145,8 @@ impl<C> Drop for Taken<'_, C> {
 
 impl<C> Clone for ConnectionPool<C> {
     fn clone(&self) -> Self {
-        ConnectionPool { another: Arc::clone(&self.another), idle: Arc::clone(&self.idle) }
+        let (another, idle) = (Arc::clone(&self.another), Arc::clone(&self.idle));
+        ConnectionPool { another, idle, ..*self }
     }
 }
 
@@ -147,6 +162,7 @@ impl<C> fmt::Debug for ConnectionPool<C> {
 pub struct NodePools<N, C> {
     connect: Arc<Connect<N, C>>,
     pools: Arc<Mutex<HashMap<N, ConnectionPool<C>>>>,
+    checked_after: Duration,
 }
 
 type Connect<N, C> = dyn Fn(&N) -> Making<C> + Send + Sync;
@@ -162,7 +178,13 @@ where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
     {
         let connect = Arc::new(move |node: &N| connect(node).boxed());
-        NodePools { connect, pools: Arc::default() }
+        NodePools { connect, pools: Arc::default(), checked_after: IDLE }
+    }
+
+    /// Sets after how long without a use a connection is checked: see [`Link::checked_after`].
+    #[must_use]
+    pub fn checked_after(self, idle: Duration) -> Self {
+        NodePools { checked_after: idle, ..self }
     }
 
     /// Returns the pool of this node.
@@ -175,7 +197,7 @@ where
                 Reconnecting::new(move || connect(&node))
             })
         });
-        pool.clone()
+        pool.clone().checked_after(self.checked_after)
     }
 
     /// Ends the connections of all nodes, as [`ConnectionPool::end`] does.
@@ -197,6 +219,10 @@ mod tests {
 
     use super::*;
 
+    fn ping() -> Request<'static> {
+        Request::new("PING")
+    }
+
     /// Numbers its connections.
     fn numbered() -> ConnectionPool<u32> {
         let count = Arc::new(AtomicU32::new(0));
@@ -209,13 +235,13 @@ mod tests {
     }
 
     fn used(all: &ConnectionPool<u32>, health: Health) -> u32 {
-        pollster::block_on(all.with(async |number| (number, health))).unwrap()
+        pollster::block_on(all.with(&ping(), async |number| (number, health))).unwrap()
     }
 
     #[test]
     fn one_call_at_a_time_has_a_connection() {
         let all = numbered();
-        let outer = pollster::block_on(all.with(async |number| {
+        let outer = pollster::block_on(all.with(&ping(), async |number| {
             assert_eq!(used(&all, Health::Good), 2);
             assert_eq!(used(&all, Health::Good), 2, "it is kept");
             (number, Health::Good)
@@ -228,7 +254,8 @@ mod tests {
     #[test]
     fn a_call_that_is_dropped_leaves_its_connection() {
         let all = numbered();
-        let mut dropped = Box::pin(all.with(async |number| {
+        let ping = ping();
+        let mut dropped = Box::pin(all.with(&ping, async |number| {
             assert_eq!(number, 1);
             std::future::pending::<((), Health)>().await
         }));

@@ -39,6 +39,12 @@ impl<L> LuaStore<L> {
         LuaStore { time: TimeSource::caller(clock, skew), ..self }
     }
 
+    /// Changes the link.
+    #[must_use]
+    pub fn map_link(self, change: impl FnOnce(L) -> L) -> Self {
+        LuaStore { link: change(self.link), ..self }
+    }
+
     /// Lets waiters listen on these subscriptions, of the same server or cluster.
     #[must_use]
     pub fn listening(self, subscriptions: Subscriptions) -> Self {

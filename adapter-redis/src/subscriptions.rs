@@ -173,7 +173,7 @@ impl<P: PubSub> Subscriber for Listening<P> {
                 let health = Health::of(result.as_ref());
                 (result, health)
             };
-            match connections.with(subscribe).await {
+            match connections.with(&Request::new("SUBSCRIBE"), subscribe).await {
                 Ok(Ok(Reply::Error(error))) => Err(Arc::new(error) as SubscribeError),
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) | Err(error) => Err(Arc::new(error) as SubscribeError),
