@@ -1,15 +1,13 @@
 //! Faults on the way to a store, and what its callers must be told.
 
-use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use futures_util::future::{Either, select};
 use lockage::runtime::Runtime;
 use lockage::testing::{FailingStore, Fate};
-use lockage::{Key, Limit, Limiter, RetryStore, Store, StoreError};
-use lockage_core::{Acquire, Peek};
+use lockage::{Limiter, RetryStore, Store};
 
 use crate::Proxy;
+use crate::idle::{Idle, LOST, RECOVERY, SHORT, Told, limit};
 
 /// What can be done to the way between a store and its server.
 ///
@@ -38,6 +36,9 @@ pub trait FaultInjector {
 
     /// Lets the server forget what it has been sent besides records, such as scripts.
     fn forget_scripts(&self) {}
+
+    /// Lets nothing arrive any more on present connections, which stay open. New ones work.
+    fn silence(&self) {}
 }
 
 /// A store, and the faults on its way.
@@ -55,28 +56,10 @@ pub struct Faults<'a, S, R> {
     pub runtime: R,
 }
 
-/// After this time a caller gives up that may get no answer.
-const SHORT: Duration = Duration::from_millis(300);
-
-/// The same of a store that may say by itself that there is none, after half a second for one.
-const LOST: Duration = Duration::from_secs(1);
-
-/// The longest that a store may take to reach its server again after a fault, by itself.
-const RECOVERY: Duration = Duration::from_secs(10);
-
-/// Nothing is denied or refilled while a scenario runs.
-const ROOMY: &str = "fixed-window 1000000/day";
-
-/// What a caller was told of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Told {
-    /// It was carried out.
-    Done,
-    /// It was certainly not carried out.
-    NotDone,
-    /// It may have been carried out; or nothing, until the caller gave up.
-    Unknown,
-}
+/// Calls are this far apart where connections end in between.
+///
+/// A store that is not notified of that has to check a connection that was idle for this long.
+pub const IDLE: Duration = Duration::from_millis(600);
 
 impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
     /// Makes each fault under one call after another, and compares what the caller was told with what was charged.
@@ -92,6 +75,7 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
         self.calls_while_the_server_is_away_never_run().await;
         self.refusals_are_not_done().await;
         self.calls_with_request_ids_are_answered_and_charged_once().await;
+        self.what_ends_while_idle_goes_unnoticed().await;
     }
 
     async fn lost_answers_are_unknown(&self) {
@@ -139,14 +123,15 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
 
     /// Nor later, when their callers have given up.
     async fn calls_while_the_server_is_away_never_run(&self) {
-        let before = self.used().await;
+        let calls = self.calls();
+        let before = calls.used().await;
         self.injector.set_away(true);
         for _ in 0..5 {
-            let told = self.call(SHORT).await;
+            let told = calls.call(SHORT).await;
             assert!(told != Told::Done, "{}: the server is away: {told:?}", self.name);
         }
         self.injector.set_away(false);
-        let charged = self.used().await - before;
+        let charged = calls.used().await - before;
         let name = self.name;
         assert!(
             charged == 0,
@@ -157,7 +142,8 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
     /// D11: with an id the store can tell that a call is the same, so that it is safe to send it again.
     async fn calls_with_request_ids_are_answered_and_charged_once(&self) {
         let store = RetryStore::new(self.store.clone(), self.runtime.clone(), RECOVERY);
-        let limiter = Limiter::new(store, limit()).with_prefix(&self.prefix()).expect("no braces");
+        let limiter =
+            Limiter::new(store, limit()).with_prefix(&self.calls().prefix()).expect("no braces");
         let limiter = limiter.with_idempotency(Duration::from_secs(60)).expect("in range");
         let faults: [fn(&dyn FaultInjector); 5] = [
             |injector| injector.lose_answer(),
@@ -167,72 +153,52 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
             |injector| injector.restart(),
         ];
         for fault in faults {
-            let before = self.used().await;
+            let before = self.calls().used().await;
             fault(self.injector);
             let decision = limiter.try_acquire("id", 1).await;
-            let charged = self.used().await - before;
+            let charged = self.calls().used().await - before;
             let answered = decision.as_ref().is_ok_and(lockage::Decision::is_allowed);
             assert!(answered && charged == 1, "{}: D11: {charged}, {decision:?}", self.name);
         }
     }
 
+    async fn what_ends_while_idle_goes_unnoticed(&self) {
+        let (calls, injector) = (self.calls(), self.injector);
+        let pause = async || self.runtime.sleep(IDLE).await;
+        let closed = async || {
+            injector.restart();
+            pause().await;
+        };
+        calls.survives("idle close", closed).await;
+        let restarted = async || {
+            injector.forget_scripts();
+            injector.set_away(true);
+            pause().await;
+            injector.set_away(false);
+        };
+        calls.survives("restart while idle", restarted).await;
+        let silenced = async || {
+            injector.silence();
+            // And older than a connection may be that only a slow server leaves in silence.
+            self.runtime.sleep(2 * IDLE).await;
+        };
+        calls.survives("silence", silenced).await;
+    }
+
     /// Makes a call under this fault, and checks what its caller is told and what is charged.
     async fn charges(&self, what: &str, fault: impl Fn(), right: impl Fn(Told, u64) -> bool) {
-        let before = self.used().await;
+        let calls = self.calls();
+        let before = calls.used().await;
         fault();
-        let told = self.call(LOST).await;
-        let charged = self.used().await - before;
+        let told = calls.call(LOST).await;
+        let charged = calls.used().await - before;
         let name = self.name;
         assert!(right(told, charged), "{name}: {what}: told {told:?}, and {charged} charged");
     }
 
-    async fn call(&self, max_wait: Duration) -> Told {
-        let acquire = Acquire::new(limit(), 1).expect("above zero");
-        let key = self.key();
-        let call = self.store.execute_within(&key, &acquire, max_wait);
-        match self.within(max_wait, call).await {
-            None | Some(Err(StoreError::Unknown(_))) => Told::Unknown,
-            Some(Ok(decision)) if decision.is_allowed() => Told::Done,
-            Some(Err(StoreError::NotDone(_))) => Told::NotDone,
-            Some(other) => panic!("{}: {other:?}", self.name),
-        }
+    fn calls(&self) -> Idle<'_, S, R> {
+        Idle { name: self.name, store: self.store.clone(), runtime: self.runtime.clone() }
     }
-
-    /// Returns what is charged, as soon as the store answers again.
-    async fn used(&self) -> u64 {
-        let (began, key, peek) = (Instant::now(), self.key(), Peek::new(limit(), 0));
-        loop {
-            let peeked = self.store.execute_within(&key, &peek, SHORT);
-            let peeked = self.within(SHORT, peeked).await;
-            if let Some(Ok(decision)) = peeked {
-                return decision.limit - decision.remaining;
-            }
-            let name = self.name;
-            assert!(began.elapsed() < RECOVERY, "{name}: it has not recovered: {peeked:?}");
-            // A store that is not there may say so at once.
-            self.runtime.sleep(Duration::from_millis(5)).await;
-        }
-    }
-
-    async fn within<T>(&self, max_wait: Duration, call: impl Future<Output = T>) -> Option<T> {
-        let given_up = pin!(self.runtime.sleep(max_wait));
-        match select(pin!(call), given_up).await {
-            Either::Left((outcome, _)) => Some(outcome),
-            Either::Right(_) => None,
-        }
-    }
-
-    fn prefix(&self) -> String {
-        format!("{}-faults", self.name)
-    }
-
-    fn key(&self) -> Key {
-        Key::new(&self.prefix(), "id").expect("no braces")
-    }
-}
-
-fn limit() -> Limit {
-    ROOMY.parse().expect("well formed")
 }
 
 impl FaultInjector for Proxy {
@@ -262,6 +228,10 @@ impl FaultInjector for Proxy {
 
     fn forget_scripts(&self) {
         self.flush_scripts();
+    }
+
+    fn silence(&self) {
+        self.forget_connections();
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod adjustments;
 mod faults;
+mod idle;
 #[cfg(feature = "laws")]
 mod laws;
 mod leases;
@@ -20,7 +21,8 @@ use std::time::Duration;
 
 use lockage::{Limit, Limiter, Store};
 
-pub use faults::{FaultInjector, Faults};
+pub use faults::{FaultInjector, Faults, IDLE};
+pub use idle::Idle;
 pub use own_clock::OwnClock;
 pub use proxy::Proxy;
 

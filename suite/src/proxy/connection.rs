@@ -20,6 +20,8 @@ pub(super) struct Connection {
     awaited: Mutex<VecDeque<Request>>,
     /// A reply is missing, or a request is: what follows would be taken for it.
     silent: AtomicBool,
+    /// Nothing arrives any more, in either direction.
+    forgotten: AtomicBool,
     /// It carries replication in place of requests and replies.
     replicates: AtomicBool,
     /// It has a channel.
@@ -51,8 +53,17 @@ impl Connection {
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (shared, awaited) = (Arc::clone(shared), Mutex::default());
-        let [silent, replicates, subscribed] = [(); 3].map(|()| AtomicBool::new(false));
-        Ok(Arc::new(Connection { client, server, shared, awaited, silent, replicates, subscribed }))
+        let [silent, forgotten, replicates, subscribed] = [(); 4].map(|()| AtomicBool::new(false));
+        Ok(Arc::new(Connection {
+            client,
+            server,
+            shared,
+            awaited,
+            silent,
+            forgotten,
+            replicates,
+            subscribed,
+        }))
     }
 
     pub(super) fn run(self: Arc<Self>) {
@@ -107,6 +118,9 @@ impl Connection {
         if self.replicates() {
             return Fate::Pass;
         }
+        if self.forgotten() {
+            return Fate::Lose;
+        }
         let mut state = self.shared.state();
         if state.black_hole {
             self.silent.store(true, Ordering::SeqCst);
@@ -144,6 +158,9 @@ impl Connection {
     fn fate_of_reply(&self, reply: &[u8]) -> Fate {
         if self.replicates() {
             return Fate::Pass;
+        }
+        if self.forgotten() {
+            return Fate::Lose;
         }
         let mut state = self.shared.state();
         let request = match is_push(reply) {
@@ -189,6 +206,14 @@ impl Connection {
 
     pub(super) fn silent(&self) -> bool {
         self.silent.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn forget(&self) {
+        self.forgotten.store(true, Ordering::SeqCst);
+    }
+
+    fn forgotten(&self) -> bool {
+        self.forgotten.load(Ordering::SeqCst)
     }
 
     pub(super) fn replicates(&self) -> bool {

@@ -163,8 +163,18 @@ impl Proxy {
 
     /// Closes every connection of a client, once.
     pub fn disconnect(&self) {
+        self.each_of_a_client(Connection::close);
+    }
+
+    /// Forgets every connection of a client, as a router does: both ends see it open, and nothing arrives any more.
+    /// New ones work.
+    pub fn forget_connections(&self) {
+        self.each_of_a_client(Connection::forget);
+    }
+
+    fn each_of_a_client(&self, change: impl Fn(&Connection)) {
         let open = self.shared.state().open();
-        open.iter().filter(|connection| !connection.replicates()).for_each(|it| it.close());
+        open.iter().filter(|connection| !connection.replicates()).for_each(|it| change(it));
     }
 
     fn listen_again(&self) -> TcpListener {

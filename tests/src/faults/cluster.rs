@@ -138,13 +138,23 @@ async fn one_by_one<S>(
     let limiter = limiter.clone().with_prefix("one-by-one").expect("a plain prefix");
     assert_eq!(call(&limiter, id).await.told, Told::Admitted, "{name}");
     for lose in [Proxy::swallow_replies, Proxy::cut_after_request] {
-        for _ in 0..4 {
+        let mut lost = 0;
+        for _ in 0..40 {
             let before = blocking(&executions);
             lose(proxy, 1);
             let told = call(&limiter, id).await.told;
             let executed = blocking(&executions) - before;
-            assert_eq!((told, executed), (Told::Unknown, 1), "{name}");
+            lost += match (told, executed) {
+                (Told::Unknown, 1) => 1,
+                // The connection has been silent since the last answer that was lost, which a check has found.
+                (Told::NotDone, 0) => 0,
+                other => panic!("{name}: {other:?}"),
+            };
+            if lost == 4 {
+                break;
+            }
         }
+        assert_eq!(lost, 4, "{name}");
     }
 }
 

@@ -37,11 +37,11 @@ fn address(scheme: &str, urls: &[String], more: &str) -> String {
     format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="))
 }
 
-fn cluster(all: &Cluster) -> String {
+pub(super) fn cluster(all: &Cluster) -> String {
     address("redis-cluster", &all.urls(), "")
 }
 
-fn sentinels(all: &Sentinels) -> String {
+pub(super) fn sentinels(all: &Sentinels) -> String {
     let service = format!("&sentinelServiceName={}", all.service_name());
     address("redis-sentinel", &all.sentinel_urls(), &service)
 }
