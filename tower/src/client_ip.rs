@@ -20,24 +20,35 @@ pub struct PeerAddr(pub SocketAddr);
 #[derive(Clone)]
 pub struct ClientIp {
     proxies: Option<Proxies>,
+    /// The bits of an IPv6 address that tell clients apart.
+    ipv6_prefix: u8,
 }
 
 #[derive(Clone)]
 struct Proxies {
-    trusted: Arc<[IpNet]>,
+    trusted: Trust,
     field: HeaderName,
+}
+
+/// Which addresses are proxies, on the way from this server to the client.
+#[derive(Clone)]
+enum Trust {
+    /// Those in these networks.
+    Networks(Arc<[IpNet]>),
+    /// The nearest ones: so many.
+    Hops(usize),
 }
 
 /// Returns the key of a request's client address.
 ///
-/// IPv6 clients have any number of addresses in one network, so their key is that of the 64-bit network.
-/// `::ffff:192.0.2.1` is `192.0.2.1`.
+/// IPv6 clients have any number of addresses in one network, so their key is that of the 64-bit network: see
+/// [`ClientIp::ipv6_prefix`]. `::ffff:192.0.2.1` is `192.0.2.1`.
 ///
 /// The address is that of the connection, from axum's `ConnectInfo`, tonic's `TcpConnectInfo` or a [`PeerAddr`];
 /// without any of them requests are answered 500. Behind a proxy that would be the proxy's own: see
-/// [`ClientIp::behind`].
+/// [`ClientIp::behind`] and [`ClientIp::behind_hops`].
 pub fn ip() -> ClientIp {
-    ClientIp { proxies: None }
+    ClientIp { proxies: None, ipv6_prefix: 64 }
 }
 
 impl ClientIp {
@@ -66,13 +77,54 @@ impl ClientIp {
         field: &str,
         proxies: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, SetupError> {
-        let field =
-            HeaderName::try_from(field).map_err(|_| SetupError::HeaderName(field.into()))?;
         let trusted: Arc<[IpNet]> = proxies.into_iter().map(network).collect::<Result<_, _>>()?;
         if trusted.is_empty() {
             return Err(cidr("", "name at least one network of proxies"));
         }
-        Ok(ClientIp { proxies: Some(Proxies { trusted, field }) })
+        self.trusting(field, Trust::Networks(trusted))
+    }
+
+    /// Trusts the `X-Forwarded-For` fields of the nearest `hops` proxies, for platforms whose proxies have no known
+    /// networks. With one hop, the client is the last address in the field, with two the one before it. Where the field
+    /// is shorter, or has something else in it, the client is the last address on the way there, at first that of the
+    /// connection. With no hops the field is not read.
+    ///
+    /// This trusts every connection. It is safe only if the server cannot be reached but through all of these proxies,
+    /// and each appends to the end of the field: otherwise clients choose their addresses. Where the networks are known,
+    /// [`ClientIp::behind`] depends on neither. The last call of them counts.
+    ///
+    /// ```
+    /// // Behind one router that appends the client's address.
+    /// let client = lockage_tower::ip().behind_hops(1);
+    /// ```
+    pub fn behind_hops(self, hops: usize) -> Self {
+        self.behind_hops_field("x-forwarded-for", hops).expect("it is the name of a field")
+    }
+
+    /// Trusts another header field of that form, such as `fly-client-ip`, and reads no other.
+    ///
+    /// # Errors
+    /// [`SetupError::HeaderName`].
+    pub fn behind_hops_field(self, field: &str, hops: usize) -> Result<Self, SetupError> {
+        self.trusting(field, Trust::Hops(hops))
+    }
+
+    fn trusting(self, field: &str, trusted: Trust) -> Result<Self, SetupError> {
+        let field =
+            HeaderName::try_from(field).map_err(|_| SetupError::HeaderName(field.into()))?;
+        Ok(ClientIp { proxies: Some(Proxies { trusted, field }), ..self })
+    }
+
+    /// Sets how many bits of an IPv6 address tell clients apart, from 1 to 128; the default is 64. Providers that give
+    /// each customer a `/56` or `/48` call for fewer, and hosts that share one `/64` for 128.
+    ///
+    /// # Errors
+    /// [`SetupError::Ipv6Prefix`].
+    pub fn ipv6_prefix(self, bits: u8) -> Result<Self, SetupError> {
+        match bits {
+            1..=128 => Ok(ClientIp { ipv6_prefix: bits, ..self }),
+            _ => Err(SetupError::Ipv6Prefix(bits)),
+        }
     }
 
     /// Returns the key of both: a limit for each pair.
@@ -83,43 +135,49 @@ impl ClientIp {
     /// Returns the client of a request.
     pub(crate) fn of(&self, parts: &Parts) -> Result<Client, Reason> {
         let peer = peer(parts).ok_or(Reason::NoPeer)?.to_canonical();
-        Ok(Client(match &self.proxies {
-            Some(proxies) if proxies.trust(peer) => proxies.client(peer, &parts.headers),
-            _ => peer,
-        }))
+        let proxies = self.proxies.as_ref();
+        let address = proxies.map_or(peer, |proxies| proxies.client(peer, &parts.headers));
+        Ok(Client { address, ipv6_prefix: self.ipv6_prefix })
     }
 }
 
 impl Proxies {
-    fn trust(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(&address))
-    }
-
-    /// Returns the client that `proxy`, which is trusted, has a request from.
-    fn client(&self, proxy: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let mut client = proxy;
-        for line in headers.get_all(&self.field).iter().rev() {
-            for entry in line.as_bytes().rsplit(|&byte| byte == b',') {
-                let Some(address) = std::str::from_utf8(entry).ok().and_then(address) else {
-                    return client;
-                };
-                client = address;
-                if !self.trust(client) {
-                    return client;
-                }
-            }
+    /// Returns the client of a request from `peer`.
+    fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let lines = headers.get_all(&self.field).iter().rev();
+        let mut entries = lines.flat_map(|line| line.as_bytes().rsplit(|&byte| byte == b','));
+        let (mut client, mut hops) = (peer, 0);
+        // Each entry was written by the proxy before it, so it counts only if that one is trusted.
+        while self.trusted.includes(client, hops)
+            && let Some(entry) = entries.next()
+            && let Some(address) = std::str::from_utf8(entry).ok().and_then(address)
+        {
+            (client, hops) = (address, hops + 1);
         }
         client
     }
 }
 
+impl Trust {
+    /// Returns whether this address, with so many hops between it and this server, is a trusted proxy's.
+    fn includes(&self, address: IpAddr, hops: usize) -> bool {
+        match self {
+            Trust::Networks(networks) => networks.iter().any(|network| network.contains(&address)),
+            Trust::Hops(trusted) => hops < *trusted,
+        }
+    }
+}
+
 /// An address that tells clients apart.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Client(IpAddr);
+pub(crate) struct Client {
+    address: IpAddr,
+    ipv6_prefix: u8,
+}
 
 impl Client {
     pub(crate) fn write(&self, id: &mut String) {
-        match self.0 {
+        match self.address {
             // Nearly all addresses; the standard library's way takes three times as long.
             IpAddr::V4(address) => {
                 for (index, octet) in address.octets().into_iter().enumerate() {
@@ -130,9 +188,11 @@ impl Client {
                 }
             }
             IpAddr::V6(address) => {
-                let network = Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX));
+                let bits = self.ipv6_prefix;
+                let mask = u128::MAX << (128 - u32::from(bits));
+                let network = Ipv6Addr::from_bits(address.to_bits() & mask);
                 // To a string, which takes anything.
-                let _ = write!(id, "{network}/64");
+                let _ = write!(id, "{network}/{bits}");
             }
         }
     }

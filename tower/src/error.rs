@@ -14,6 +14,9 @@ pub enum SetupError {
         /// What would be right.
         why: &'static str,
     },
+    /// No IPv6 network has so many bits.
+    #[error("`{0}` is no length of an IPv6 prefix: write one from 1 to 128, such as 56")]
+    Ipv6Prefix(u8),
     /// This is not the name of a header field.
     #[error("`{0}` is no name of a header field: write one such as x-api-key")]
     HeaderName(Box<str>),

@@ -90,6 +90,82 @@ async fn only_trusted_proxies_are_believed() {
     }
 }
 
+/// H3: so many proxies are believed as stand before the server, and nothing to the left of their entries.
+#[tokio::test]
+async fn only_the_nearest_proxies_are_believed() {
+    let (peer, client) = ("198.18.0.1", "203.0.113.9");
+    for (hops, lines, is) in [
+        (0, &[client][..], peer),
+        (1, &[client], client),
+        // What a client claims stands to the left, in any number of entries and lines.
+        (1, &["198.51.100.1, 203.0.113.9"], client),
+        (1, &["198.51.100.1, 198.51.100.1,198.51.100.1", "203.0.113.9"], client),
+        (1, &["unknown, , 203.0.113.9"], client),
+        (2, &["198.51.100.1, 203.0.113.9, 198.51.100.7"], client),
+        (2, &["198.51.100.1", "203.0.113.9", "198.51.100.7"], client),
+        (2, &["198.51.100.1", "203.0.113.9 ,\t198.51.100.7"], client),
+        // Ports, brackets, and addresses of IPv4 written as IPv6.
+        (1, &["203.0.113.9:4711"], client),
+        (1, &["[::ffff:203.0.113.9]:4711"], client),
+        // The connection, if the field is not there or its last entry is no address.
+        (1, &[], peer),
+        (1, &[""], peer),
+        (1, &["203.0.113.9,"], peer),
+        (1, &["203.0.113.9", ""], peer),
+        (1, &["203.0.113.9, unknown"], peer),
+        (1, &["203.0.113.9, 1.2.3.4.5"], peer),
+        // Shorter than the way is: the last proxy that wrote an entry has it from its client.
+        (2, &[client], client),
+        (9, &["203.0.113.9, 198.51.100.7, 198.51.100.8"], client),
+        (2, &["unknown, 203.0.113.9"], client),
+        (2, &["198.51.100.1, unknown"], peer),
+        (usize::MAX, &[client], client),
+    ] {
+        let fields: Vec<_> = lines.iter().map(|line| ("x-forwarded-for", *line)).collect();
+        let request = || with(from(peer), &fields);
+        let key = || ip().behind_hops(hops);
+        for other in [peer, client, "198.51.100.1", "198.51.100.7"] {
+            let claims = [("x-forwarded-for", other)];
+            let same = if other == peer { from(peer) } else { with(from(peer), &claims) };
+            if hops > 0 {
+                let is_same = share(key(), request(), same).await;
+                assert_eq!(is_same, other == is, "{hops} {lines:?} and {other}");
+            }
+        }
+        assert!(share(key(), request(), request()).await);
+        assert_eq!(share(key(), request(), from(peer)).await, is == peer, "{hops} {lines:?}");
+    }
+    let key = || ip().behind_hops_field("fly-client-ip", 1).unwrap();
+    let fields = [("fly-client-ip", client), ("x-forwarded-for", "198.51.100.1")];
+    let same = with(from("198.18.0.2"), &[("fly-client-ip", client)]);
+    assert!(share(key(), with(from(peer), &fields), same).await);
+    let only_other = with(from(peer), &[("x-forwarded-for", "198.51.100.1")]);
+    assert!(share(key(), only_other, from(peer)).await);
+}
+
+/// Networks of the length that the option says, also behind proxies; addresses of IPv4 stay whole.
+#[tokio::test]
+async fn networks_of_ipv6_are_as_long_as_the_option_says() {
+    for (bits, same, other) in [
+        (48, "2001:db8:1:ffff::1", "2001:db8:2::1"),
+        (56, "2001:db8:1:ff::1", "2001:db8:1:100::1"),
+        (64, "2001:db8:1:0:ffff::1", "2001:db8:1:1::1"),
+        (127, "2001:db8:1::1", "2001:db8:1::2"),
+        (128, "2001:db8:1::", "2001:db8:1::1"),
+        (1, "7fff::", "8000::"),
+    ] {
+        let key = || ip().ipv6_prefix(bits).unwrap();
+        let one = "2001:db8:1::";
+        assert!(share(key(), from(one), from(same)).await, "{bits}");
+        assert!(!share(key(), from(one), from(other)).await, "{bits}");
+        assert!(!share(key(), from("192.0.2.1"), from("192.0.2.2")).await);
+        let behind = || key().behind_hops(1);
+        let by = |client| with(from("10.0.0.1"), &[("x-forwarded-for", client)]);
+        assert!(share(behind(), by(one), by(same)).await, "{bits}");
+        assert!(!share(behind(), by(one), by(other)).await, "{bits}");
+    }
+}
+
 /// What is not text is no address.
 #[tokio::test]
 async fn garbage_is_the_proxy() {

@@ -33,7 +33,16 @@ fn wrong_networks_are_refused() {
 }
 
 #[test]
+fn wrong_prefixes_are_refused() {
+    for bits in [0, 129, 255] {
+        let error = refused(ip().ipv6_prefix(bits));
+        assert!(error.contains(&format!("`{bits}`")) && error.contains("1 to 128"), "{error}");
+    }
+}
+
+#[test]
 fn unknown_names_are_refused() {
+    assert!(refused(ip().behind_hops_field("x:y", 1)).contains("x-api-key"));
     assert!(refused("draft-7".parse::<Fields>()).contains("draft-11, x-ratelimit and none"));
     assert!(refused("".parse::<Fields>()).contains("draft-11"));
     assert!(refused("none, draft-11".parse::<Fields>()).contains("draft-11"));
