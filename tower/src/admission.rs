@@ -4,13 +4,13 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Response, response};
+use http::{HeaderMap, Response, response};
 use lockage::limiter::Reservation;
 use lockage::{Decision, Limiter, Store};
-use smallvec::SmallVec;
 
 use crate::body::Body;
 use crate::cost::Actual;
+use crate::merge::AllFields;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -44,9 +44,6 @@ impl Admission {
     }
 }
 
-/// The header fields of a response, before they are in a map.
-pub(crate) type AllFields = SmallVec<[(HeaderName, HeaderValue); 2]>;
-
 /// A request that goes ahead, before its header fields are in a map.
 #[derive(Default)]
 pub(crate) struct Admitted {
@@ -58,7 +55,7 @@ pub(crate) struct Admitted {
 impl From<Admitted> for Admission {
     fn from(Admitted { decision, fields, held }: Admitted) -> Self {
         let mut headers = HeaderMap::new();
-        headers.extend(fields);
+        fields.into_headers(&mut headers);
         Admission { decision, headers, held }
     }
 }
@@ -67,8 +64,7 @@ impl Admitted {
     /// Adds the header fields to the response, and settles by its head. The body keeps what is held beyond that.
     pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
         let (mut head, body) = response.into_parts();
-        // Beside those of another layer: lists of structured fields go on over several lines.
-        head.headers.extend(self.fields);
+        self.fields.merge_into(head.status, &mut head.headers);
         let mut held = self.held;
         held.iter_mut().for_each(|held| held.settle_by(&head));
         Response::from_parts(head, Body::of_service(body, held))

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
-use http::{HeaderMap, Response};
+use http::{Method, Response};
 use lockage::limiter::{DenialReason, Origin, RequestId};
 use lockage::locks::Locks;
 use lockage::observer::ErrorKind;
@@ -15,11 +16,13 @@ use lockage::runtime::Spawn;
 use lockage::{Decision, Error, Limiter, Store, Verdict};
 use smallvec::SmallVec;
 
-use crate::admission::{Admitted, AllFields, BoxFuture, Held, Open, Reserved, Spawner};
+use crate::admission::{Admitted, BoxFuture, Held, Open, Reserved, Spawner};
 use crate::cost::{Actual, Unit};
+use crate::faults::Faults;
 use crate::fields::{Fields, Policies, add_legacy, retry_seconds};
 use crate::grpc::is_grpc;
 use crate::key::Key;
+use crate::merge::AllFields;
 use crate::rate_limit::OnError;
 use crate::rejection::{Reason, Rejection};
 
@@ -27,6 +30,7 @@ use crate::rejection::{Reason, Rejection};
 pub(crate) struct Setup<S> {
     pub(crate) rules: Vec<Rule<S>>,
     pub(crate) skip: Option<OfRequest<bool>>,
+    pub(crate) skip_preflights: bool,
     pub(crate) cost: Option<OfRequest<u64>>,
     pub(crate) waiting: Option<(Wait<S>, Duration)>,
     pub(crate) reserving: Option<Reserving>,
@@ -35,6 +39,7 @@ pub(crate) struct Setup<S> {
     pub(crate) fields: Fields,
     pub(crate) on_error: OnError,
     pub(crate) respond: Option<Arc<Respond>>,
+    pub(crate) faults: Faults,
 }
 
 /// A function of the application on requests.
@@ -144,7 +149,9 @@ type AllCharged<'a, S> = SmallVec<[Charged<'a, S>; 1]>;
 impl<S: Store + Clone + 'static> Setup<S> {
     /// Charges a request to all its limits, or to none.
     pub(crate) async fn check(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
-        if self.skip.as_ref().is_some_and(|skip| skip(parts)) {
+        if self.skip.as_ref().is_some_and(|skip| skip(parts))
+            || self.skip_preflights && is_preflight(parts)
+        {
             return Ok(Admitted::default());
         }
         let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
@@ -153,6 +160,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             return Ok(self.admitted(held, charged));
         };
         rejection.is_grpc = is_grpc(&parts.headers);
+        self.faults.report(&rejection.reason);
         if let Some(mut held) = held {
             held.reservations.iter_mut().for_each(Open::cancel);
         }
@@ -245,18 +253,19 @@ impl<S: Store + Clone + 'static> Setup<S> {
                 (reason, Some(retry_seconds(retry_after)))
             }
         };
-        let mut rejection = Rejection::boxed(reason);
+        let (mut rejection, mut fields) = (Rejection::boxed(reason), AllFields::default());
         rejection.retry_after = retry_after;
         if let (Some(seconds), false) = (retry_after, is_degraded) {
             rejection.violated = charge.policies.violated(decision);
             if self.fields.draft() {
-                charge.policies.add_denial(decision, seconds, &mut rejection.headers);
+                charge.policies.add_denial(decision, seconds, &mut fields);
             }
         }
         if self.fields.legacy() && !is_degraded && retry_after.is_some() {
-            add_legacy(decision, &mut rejection.headers);
+            add_legacy(decision, &mut fields);
         }
-        self.add_policies(parts, &mut rejection.headers);
+        self.add_policies(parts, &mut fields);
+        fields.into_headers(&mut rejection.headers);
         Err(rejection)
     }
 
@@ -283,13 +292,15 @@ impl<S: Store + Clone + 'static> Setup<S> {
             }
             Ok(None) => {
                 let mut rejection = Rejection::boxed(Reason::InFlight);
+                let mut fields = AllFields::default();
                 // Nobody knows when one ends.
                 rejection.retry_after = Some(1);
                 rejection.violated = policy.names().cloned().collect();
                 if self.fields.draft() {
-                    policy.add_no_room(&mut rejection.headers);
+                    policy.add_no_room(&mut fields);
                 }
-                self.add_policies(parts, &mut rejection.headers);
+                self.add_policies(parts, &mut fields);
+                fields.into_headers(&mut rejection.headers);
                 Err(rejection)
             }
             Err(error) => self.may_go_on_without(error),
@@ -312,7 +323,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
 
     /// Returns the decision and the fields of a request that goes ahead.
     fn admitted(&self, held: Option<Box<Held>>, charged: AllCharged<'_, S>) -> Admitted {
-        let (mut fields, draft) = (AllFields::new(), self.fields.draft());
+        let (mut fields, draft) = (AllFields::default(), self.fields.draft());
         let decided = || {
             let decided = charged.iter().filter(|charged| !charged.charge.is_shadow);
             decided.filter_map(|charged| Some((charged.charge, charged.decision.as_ref()?)))
@@ -336,19 +347,26 @@ impl<S: Store + Clone + 'static> Setup<S> {
     }
 
     /// Adds the policies of all limits of a request.
-    fn add_policies(&self, parts: &Parts, headers: &mut HeaderMap) {
+    fn add_policies(&self, parts: &Parts, fields: &mut AllFields) {
         if !self.fields.draft() {
             return;
         }
         for charge in self.rules.iter().filter_map(|rule| rule.limits.of(parts).ok()) {
             if !charge.is_shadow {
-                charge.policies.add_policies(headers);
+                charge.policies.add_policies(fields);
             }
         }
         if let Some(policy) = &self.at_once {
-            policy.add_policies(headers);
+            policy.add_policies(fields);
         }
     }
+}
+
+/// Returns whether a browser asks for permission to send the real request (CORS).
+fn is_preflight(parts: &Parts) -> bool {
+    parts.method == Method::OPTIONS
+        && parts.headers.contains_key(ORIGIN)
+        && parts.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 impl<S> Default for Setup<S> {
@@ -356,6 +374,7 @@ impl<S> Default for Setup<S> {
         Setup {
             rules: Vec::new(),
             skip: None,
+            skip_preflights: false,
             cost: None,
             waiting: None,
             reserving: None,
@@ -364,6 +383,7 @@ impl<S> Default for Setup<S> {
             fields: Fields::DRAFT_11,
             on_error: OnError::Deny,
             respond: None,
+            faults: Faults::default(),
         }
     }
 }

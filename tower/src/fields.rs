@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use crate::cost::Unit;
 use crate::error::SetupError;
+use crate::merge::AllFields;
 
 /// The largest integer of a structured field (RFC 9651, 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
@@ -20,11 +21,12 @@ const MAX_INTEGER: u64 = 999_999_999_999_999;
 /// The value of a field while it is written, without an allocation of its own.
 type Text = SmallVec<[u8; 128]>;
 
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const STATE: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
 const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(crate) const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(crate) const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(crate) const LEGACY: [HeaderName; 3] = [LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET];
 
 /// The header fields of responses.
 ///
@@ -177,7 +179,7 @@ impl Policies {
     }
 
     /// Adds the policies, unless the limit is stored with each id: then its quota is not known here.
-    pub(crate) fn add_policies(&self, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
+    pub(crate) fn add_policies(&self, fields: &mut AllFields) {
         if self.parts.iter().any(|part| matches!(part.pace, Pace::Stored)) {
             return;
         }
@@ -186,16 +188,12 @@ impl Policies {
             self.write_policies(&mut text);
             value(&text)
         });
-        fields.extend([(POLICY, field)]);
+        fields.add(POLICY, field);
     }
 
     /// Adds what is left after a decision that admits. Adds nothing if that is unknown: for prefetched permits, spent
     /// without the store, and for a stored limit, whose rate is not known here.
-    pub(crate) fn add_state(
-        &self,
-        decision: &Decision,
-        fields: &mut impl Extend<(HeaderName, HeaderValue)>,
-    ) {
+    pub(crate) fn add_state(&self, decision: &Decision, fields: &mut AllFields) {
         if decision.origin == Origin::Prefetch || decision.origin == Origin::Fallback {
             return;
         }
@@ -207,30 +205,25 @@ impl Policies {
             };
             policy.write_state(remaining, policy.pace.lasts(remaining, reset_after), &mut text);
         }
-        fields.extend([(STATE, value(&text))]);
+        fields.add(STATE, value(&text));
     }
 
     /// Adds the limits that deny.
-    pub(crate) fn add_denial(
-        &self,
-        decision: &Decision,
-        retry_after: u64,
-        fields: &mut impl Extend<(HeaderName, HeaderValue)>,
-    ) {
+    pub(crate) fn add_denial(&self, decision: &Decision, retry_after: u64, fields: &mut AllFields) {
         let mut text = Text::new();
         for (_, policy) in self.violated_parts(decision) {
             policy.write_state(0, Some(retry_after), &mut text);
         }
-        fields.extend([(STATE, value(&text))]);
+        fields.add(STATE, value(&text));
     }
 
     /// Adds that all places are taken.
-    pub(crate) fn add_no_room(&self, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
+    pub(crate) fn add_no_room(&self, fields: &mut AllFields) {
         let mut text = Text::new();
         for policy in &self.parts {
             policy.write_state(0, None, &mut text);
         }
-        fields.extend([(STATE, value(&text))]);
+        fields.add(STATE, value(&text));
     }
 
     fn write_policies(&self, text: &mut Text) {
@@ -347,13 +340,11 @@ fn ceil(time: Duration) -> u64 {
 }
 
 /// Adds the fields of `X-RateLimit-*`.
-pub(crate) fn add_legacy(decision: &Decision, fields: &mut impl Extend<(HeaderName, HeaderValue)>) {
+pub(crate) fn add_legacy(decision: &Decision, fields: &mut AllFields) {
     let wait = decision.retry_after().unwrap_or(decision.reset_after);
-    fields.extend([
-        (LEGACY_LIMIT, number(decision.limit)),
-        (LEGACY_REMAINING, number(decision.remaining)),
-        (LEGACY_RESET, number(ceil(since_epoch() + wait))),
-    ]);
+    fields.add(LEGACY_LIMIT, number(decision.limit));
+    fields.add(LEGACY_REMAINING, number(decision.remaining));
+    fields.add(LEGACY_RESET, number(ceil(since_epoch() + wait)));
 }
 
 impl Fields {
@@ -394,7 +385,8 @@ pub(crate) fn number(number: u64) -> HeaderValue {
     value(itoa::Buffer::new().format(number).as_bytes())
 }
 
-fn value(text: &[u8]) -> HeaderValue {
+/// Returns the field value of a text.
+pub(crate) fn value(text: &[u8]) -> HeaderValue {
     // Names are checked, and all else is ours.
     HeaderValue::from_bytes(text).expect("visible ASCII")
 }

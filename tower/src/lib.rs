@@ -34,13 +34,17 @@ mod check;
 mod client_ip;
 mod cost;
 mod error;
+mod faults;
 mod fields;
 mod grpc;
 mod key;
+mod merge;
 mod outbound;
+mod pause;
 mod rate_limit;
 mod rejection;
 mod service;
+mod structured;
 
 pub use admission::Admission;
 pub use body::Body;

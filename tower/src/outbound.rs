@@ -3,9 +3,9 @@
 
 use std::mem;
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use http::header::{HOST, RETRY_AFTER};
+use http::header::HOST;
 use http::{HeaderMap, Request, Response, StatusCode};
 use lockage::limiter::Denied;
 use lockage::store::HasTimeout;
@@ -14,9 +14,16 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::admission::BoxFuture;
+use crate::fields::retry_seconds;
+use crate::pause::Pause;
 
-/// A layer for clients: each request waits for its host's permit, and on 429 or 503 with `Retry-After` the host is
-/// blocked for the whole fleet, by [`Limiter::block`].
+/// A layer for clients: each request waits for its host's permit, and a host that asks for a pause is blocked for the
+/// whole fleet, by [`Limiter::block`].
+///
+/// A response of 429 or 503 asks for a pause by `Retry-After`, in seconds or as a date; without it, by `RateLimit` of a
+/// limit that is used up; and without that by `X-RateLimit-Reset`, in seconds from now or since the epoch. Of several
+/// values the longest counts, rounded up to seconds. A value that cannot be read as a time, or a date that has passed, is
+/// a pause of the [default](Outbound::with_default_block). `Retry-After: 0` asks for none.
 ///
 /// ```
 /// use std::time::Duration;
@@ -38,6 +45,7 @@ pub struct Outbound<S> {
     limiter: Limiter<S>,
     max_wait: Duration,
     longest_block: Duration,
+    default_block: Duration,
 }
 
 /// A client behind a limit.
@@ -74,14 +82,22 @@ pub enum OutboundError<E> {
 }
 
 impl<S: HasTimeout> Outbound<S> {
-    /// Lets requests wait for at most `max_wait`. A host is blocked for at most an hour.
+    /// Lets requests wait for at most `max_wait`. A host is blocked for at most an hour, and for ten seconds if it does
+    /// not say legibly for how long.
     pub fn new(limiter: Limiter<S>, max_wait: Duration) -> Self {
-        Outbound { limiter, max_wait, longest_block: Duration::from_secs(60 * 60) }
+        let [longest_block, default_block] = [60 * 60, 10].map(Duration::from_secs);
+        Outbound { limiter, max_wait, longest_block, default_block }
     }
 
     /// Caps how long a host is blocked, whatever it asks for.
     pub fn with_longest_block(self, longest_block: Duration) -> Self {
         Outbound { longest_block, ..self }
+    }
+
+    /// Sets how long a host is blocked if it asks for a pause of a length that cannot be read: rounded up to seconds,
+    /// at least one.
+    pub fn with_default_block(self, default_block: Duration) -> Self {
+        Outbound { default_block, ..self }
     }
 
     /// Waits until a request to `host` may be sent.
@@ -93,8 +109,7 @@ impl<S: HasTimeout> Outbound<S> {
         decision.map_err(NotSent::NoDecision)?.ok().map(drop).map_err(NotSent::Denied)
     }
 
-    /// Blocks `host` if its response asks for that, on 429 and 503 with `Retry-After`, in seconds or as a date. Returns
-    /// for how long.
+    /// Blocks `host` if its response asks for that. Returns for how long.
     ///
     /// # Errors
     /// The [`Error`] of [`Limiter::block`].
@@ -106,25 +121,19 @@ impl<S: HasTimeout> Outbound<S> {
     ) -> Result<Option<Duration>, Error> {
         let asks =
             [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
-        let Some(span) = retry_after(headers).filter(|span| asks && !span.is_zero()) else {
-            return Ok(None);
+        let span = match Pause::of(headers) {
+            _ if !asks => return Ok(None),
+            Pause::None => return Ok(None),
+            Pause::Unreadable => Duration::from_secs(retry_seconds(self.default_block)),
+            Pause::For(span) => span,
         };
         let span = span.min(self.longest_block);
+        if span.is_zero() {
+            return Ok(None);
+        }
         let _ = self.limiter.block(&id(host), span).await?;
         Ok(Some(span))
     }
-}
-
-/// Returns the time that a response asks for.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
-    }
-    let date = httpdate::parse_http_date(text).ok()?;
-    let left = date.duration_since(SystemTime::now()).unwrap_or_default();
-    // A block is of whole microseconds.
-    Some(Duration::from_micros(u64::try_from(left.as_micros()).unwrap_or(u64::MAX)))
 }
 
 fn id(host: &str) -> String {

@@ -169,6 +169,17 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
+    /// Lets the preflights of CORS go ahead unlimited: requests of `OPTIONS` with `Origin` and
+    /// `Access-Control-Request-Method`. They carry neither credentials nor keys, and come in addition to the requests
+    /// that they ask for.
+    ///
+    /// A layer inside of the one of CORS never sees them, and needs no such option. Outside of it, whoever writes these
+    /// fields is not limited: let nothing but CORS answer them.
+    pub fn skip_preflights(mut self) -> Self {
+        self.setup.skip_preflights = true;
+        self
+    }
+
     fn last(&mut self) -> &mut RuleSetup<S> {
         self.rules.last_mut().expect("`by` makes the first one")
     }

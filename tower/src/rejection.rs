@@ -64,7 +64,10 @@ pub enum Reason {
     #[error("the request has no {0}")]
     NoKey(Box<str>),
     /// The server does not provide the peer address.
-    #[error("the address of the client is not known to the server")]
+    #[error(
+        "the server does not pass the address of the client on: serve a router of axum by \
+         `into_make_service_with_connect_info::<SocketAddr>()`, or put a `PeerAddr` into the extensions of each request"
+    )]
     NoPeer,
 }
 
@@ -118,7 +121,7 @@ impl Reason {
     }
 
     /// Returns whether it is the server's own fault, and not detailed to the client.
-    fn is_internal(&self) -> bool {
+    pub(crate) fn is_internal(&self) -> bool {
         self.form().status == StatusCode::INTERNAL_SERVER_ERROR
     }
 }

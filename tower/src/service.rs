@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
-use lockage::Store;
+use lockage::{Decision, Store};
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -50,7 +50,11 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     async fn check_for_service(self, mut parts: Parts) -> Checked {
         match self.setup.check(&parts).await {
             Ok(mut admitted) => {
-                if let Some(decision) = admitted.decision.take() {
+                // Of several layers, handlers get the decision that has the least left.
+                let above = parts.extensions.get::<Decision>().map(|above| above.remaining);
+                if let Some(decision) = admitted.decision.take()
+                    && above.is_none_or(|above| decision.remaining < above)
+                {
                     parts.extensions.insert(decision);
                 }
                 Ok((parts, admitted))

@@ -93,6 +93,73 @@ async fn the_application_sees_why() {
     assert!(text.contains("no limit is stored"), "{text}");
 }
 
+/// The log of a test.
+#[derive(Clone, Default)]
+struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Each kind of fault is one event, however many requests have it; what clients do wrong is none.
+#[tokio::test]
+async fn a_fault_of_the_server_is_one_event() {
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber =
+        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let events = || {
+        let lines = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
+        lines.lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let layer = RateLimit::per_ip(manual("fixed-window 1/h").1)
+        .tiered([("gold", limit("fixed-window 1/h"))], |parts| {
+            parts.headers.get("x-tier")?.to_str().ok()
+        })
+        .build()
+        .unwrap();
+    for _ in 0..100 {
+        assert_eq!(status(&layer, Request::new(())).await, 500);
+    }
+    let [event] = &events()[..] else { panic!("not one event") };
+    assert!(event.contains("ERROR lockage: requests are answered 500"), "{event}");
+    assert!(
+        event.contains("`into_make_service_with_connect_info::<SocketAddr>()`")
+            && event.contains("PeerAddr"),
+        "{event}"
+    );
+    for _ in 0..100 {
+        let platinum = with(from("192.0.2.1"), &[("x-tier", "platinum")]);
+        assert_eq!(status(&layer, platinum).await, 500);
+    }
+    let [event] = &events()[..] else { panic!("not one event") };
+    assert!(event.contains("no tier `platinum`"), "{event}");
+
+    let limiter = Limiter::stored(MemoryStore::new(), StoredLimits::new()).with_prefix("api");
+    let layer = per_ip(limiter.unwrap());
+    for _ in 0..100 {
+        assert_eq!(status(&layer, from("192.0.2.1")).await, 500);
+    }
+    let [event] = &events()[..] else { panic!("not one event") };
+    assert!(event.contains("no limit is stored"), "{event}");
+
+    let key = lockage_tower::header("x-api-key").unwrap();
+    let layer = RateLimit::by(key, manual("fixed-window 1/h").1).build().unwrap();
+    assert_eq!(status(&layer, from("192.0.2.1")).await, 401);
+    for expected in [200, 429] {
+        let request = with(from("192.0.2.1"), &[("x-api-key", "a")]);
+        assert_eq!(status(&layer, request).await, expected);
+    }
+    assert!(events().is_empty());
+}
+
 #[tokio::test]
 async fn a_fallback_decides_and_says_so() {
     let store = FailingStore::new(MemoryStore::new());

@@ -1,6 +1,5 @@
 //! H1, H2: the fields that clients are told their limits by.
 
-use http::HeaderMap;
 use lockage_tower::Fields;
 use proptest::prelude::*;
 
@@ -237,25 +236,194 @@ async fn a_calendar_window_is_as_long_as_the_one_that_runs() {
     assert!(parameter(&state, "t") <= days * 86_400);
 }
 
+/// What is behind a layer: another layer, or a service with fields of its own.
+type Inner = tower::util::BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
+
+/// A service with this status and these fields.
+fn service(status: u16, fields: &[(&'static str, &str)]) -> Inner {
+    let (mut head, ()) = Response::builder().status(status).body(()).unwrap().into_parts();
+    for (name, value) in fields {
+        head.headers.append(*name, value.parse().unwrap());
+    }
+    Inner::new(service_fn(move |_: Request<()>| {
+        std::future::ready(Ok(Response::from_parts(head.clone(), Full::default())))
+    }))
+}
+
+fn both() -> Fields {
+    Fields::DRAFT_11.and_x_ratelimit()
+}
+
+fn layer(text: &str) -> RateLimitLayer<Manual> {
+    RateLimit::per_ip(manual(text).1).fields(both()).build().unwrap()
+}
+
+/// The answer of layers above each other, the first one outermost.
+async fn nested(layers: &[&RateLimitLayer<Manual>], inner: Inner) -> Response<()> {
+    let mut service = inner;
+    for layer in layers.iter().rev() {
+        let inner = (*layer).clone().layer(service);
+        let plain = async |answer: Answer| {
+            let (head, body) = answer.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            Ok(Response::from_parts(head, Full::from(body)))
+        };
+        service = Inner::new(inner.and_then(plain));
+    }
+    service.oneshot(from("192.0.2.1")).await.unwrap().map(drop)
+}
+
+fn names(answer: &Response<()>, name: &str) -> Vec<String> {
+    items(&field(answer, name)).into_iter().map(|(name, _)| name).collect()
+}
+
+fn legacy(answer: &Response<()>) -> [String; 2] {
+    let _ = field(answer, "x-ratelimit-reset");
+    ["x-ratelimit-limit", "x-ratelimit-remaining"].map(|name| field(answer, name))
+}
+
 #[tokio::test]
 async fn layers_above_each_other_add_up() {
-    let inner = RateLimit::per_ip(manual("fixed-window 10/min").1).named("inner").build().unwrap();
-    let outer = RateLimit::per_ip(manual("fixed-window 20/h").1).named("outer").build().unwrap();
-    let yes = service_fn(async |_: Request<()>| {
-        Ok::<_, Infallible>(Response::new(Full::<Bytes>::default()))
-    });
-    let service = outer.layer(inner.layer(yes));
-    let answer = service.oneshot(from("192.0.2.1")).await.unwrap();
-    let joined = |headers: &HeaderMap, name| {
-        let values = headers.get_all(name).iter().map(|value| value.to_str().unwrap());
-        items(&values.collect::<Vec<_>>().join(", "))
+    let named = |name, text| RateLimit::per_ip(manual(text).1).named(name).build().unwrap();
+    let (inner, outer) =
+        (named("inner", "fixed-window 10/min"), named("outer", "fixed-window 20/h"));
+    let answer = nested(&[&outer, &inner], service(200, &[])).await;
+    assert_eq!(names(&answer, "ratelimit"), ["inner", "outer"]);
+    assert_eq!(names(&answer, "ratelimit-policy"), ["inner", "outer"]);
+}
+
+/// Each field is there once, policies have names of their own, and the older fields are of the limit that is nearest to
+/// denying, whether that is the inner or the outer one.
+#[tokio::test]
+async fn layers_above_each_other_have_each_field_once() {
+    for (outer, inner, least) in [
+        ("fixed-window 100/min", "fixed-window 2/h", ["2", "1"]),
+        ("fixed-window 2/h", "fixed-window 100/min", ["2", "1"]),
+        ("fixed-window 2/min", "token-bucket 2/h", ["2", "1"]),
+    ] {
+        let (outer, inner) = (layer(outer), layer(inner));
+        let (first, second) =
+            (nested(&[&outer, &inner], service(200, &[])).await, [&outer, &inner]);
+        assert_eq!(legacy(&first), least);
+        assert_eq!(names(&first, "ratelimit"), ["default", "default-2"]);
+        assert_eq!(names(&first, "ratelimit-policy"), ["default", "default-2"]);
+        assert_eq!(nested(&second, service(200, &[])).await.status(), 200);
+        let denied = nested(&second, service(200, &[])).await;
+        assert_eq!(denied.status(), 429);
+        assert_eq!(legacy(&denied), ["2", "0"]);
+        let _ = field(&denied, "retry-after");
+        let states = items(&field(&denied, "ratelimit"));
+        assert_eq!(parameter(&states[0].1, "r"), 0);
+        let retry_after = field(&denied, "retry-after").parse::<u64>().unwrap();
+        assert_eq!(parameter(&states[0].1, "t"), retry_after, "H1");
+    }
+    let three = [layer("fixed-window 9/h"), layer("fixed-window 3/h"), layer("fixed-window 5/h")];
+    let answer = nested(&three.each_ref(), service(200, &[])).await;
+    assert_eq!(names(&answer, "ratelimit"), ["default", "default-2", "default-3"]);
+    assert_eq!(legacy(&answer), ["3", "2"]);
+    // The reset is that of the same limit.
+    let (outer, inner) = (layer("fixed-window 100/min"), layer("fixed-window 1/h"));
+    let answer = nested(&[&outer, &inner], service(200, &[])).await;
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    assert!(field(&answer, "x-ratelimit-reset").parse::<u64>().unwrap() > now + 3000);
+}
+
+/// So has a service with fields of its own, in whatever form they are.
+#[tokio::test]
+async fn fields_of_a_service_are_there_once() {
+    let list = |lines: &[&'static str]| {
+        let lines: Vec<_> = lines.iter().map(|line| ("ratelimit", *line)).collect();
+        nested_once(200, lines)
     };
-    let names = |name| {
-        let mut names: Vec<_> =
-            joined(answer.headers(), name).into_iter().map(|(name, _)| name).collect();
-        names.sort();
-        names
+    for (lines, merged) in [
+        (&[r#""default";r=3;t=9"#][..], r#""default";r=3;t=9, "default-2";r=99;t=60"#),
+        (&[r#""a";r=3"#, r#""b";r=4"#], r#""a";r=3, "b";r=4, "default";r=99;t=60"#),
+        (
+            &[r#""default";r=3, "default-2";r=4;pk=:Zm8=:"#],
+            r#""default";r=3, "default-2";r=4;pk=:Zm8=:, "default-3";r=99;t=60"#,
+        ),
+        (&[r#""x, \"default\"";r=3"#], r#""x, \"default\"";r=3, "default";r=99;t=60"#),
+        // Other forms are no lists of this draft: beside them nobody could read either.
+        (&["limit=10, remaining=3, reset=9"], r#""default";r=99;t=60"#),
+        (&["3"], r#""default";r=99;t=60"#),
+        (&[r#""default";r=3,"#], r#""default";r=99;t=60"#),
+        (&[""], r#""default";r=99;t=60"#),
+    ] {
+        assert_eq!(field(&list(lines).await, "ratelimit"), merged);
+    }
+    // A name that is taken in one field is taken in both.
+    let policy = vec![("ratelimit-policy", r#""default";q=5;w=1"#)];
+    let answer = nested_once(200, policy).await;
+    assert_eq!(names(&answer, "ratelimit-policy"), ["default", "default-2"]);
+    assert_eq!(names(&answer, "ratelimit"), ["default-2"]);
+
+    let older = |limit: &'static str, remaining: &'static str| {
+        vec![
+            ("x-ratelimit-limit", limit),
+            ("x-ratelimit-remaining", remaining),
+            ("x-ratelimit-reset", "60"),
+        ]
     };
-    assert_eq!(names("ratelimit"), ["inner", "outer"]);
-    assert_eq!(names("ratelimit-policy"), ["inner", "outer"]);
+    for (status, fields, expected) in [
+        (200, older("50", "98"), ["50", "98"]),
+        (200, older("5000", "100"), ["100", "99"]),
+        (200, older("5000", "many"), ["100", "99"]),
+        (200, vec![("x-ratelimit-limit", "50")], ["100", "99"]),
+        (429, older("50", "0"), ["50", "0"]),
+        (429, older("5000", "4000"), ["5000", "4000"]),
+    ] {
+        assert_eq!(legacy(&nested_once(status, fields).await), expected, "{status} {expected:?}");
+    }
+    // A denial without older fields gets none of a limit that admits.
+    let denied =
+        nested_once(429, vec![("retry-after", "7"), ("ratelimit", r#""own";r=0;t=7"#)]).await;
+    assert!(denied.headers().get("x-ratelimit-remaining").is_none());
+    assert_eq!(field(&denied, "retry-after"), "7");
+    assert_eq!(field(&denied, "ratelimit"), r#""own";r=0;t=7, "default";r=99;t=60"#);
+}
+
+/// The answer to the first of 100 requests, of a service with these fields.
+async fn nested_once(status: u16, fields: Vec<(&'static str, &'static str)>) -> Response<()> {
+    nested(&[&layer("fixed-window 100/min")], service(status, &fields)).await
+}
+
+/// Handlers behind several layers see the decision with the least left, wherever it was made.
+#[tokio::test]
+async fn handlers_see_the_least_of_all_layers() {
+    for [outer, inner] in [["2", "9"], ["9", "2"]] {
+        let [outer, inner] =
+            [outer, inner].map(|limit| layer(&format!("fixed-window {limit}/min")));
+        let says = service_fn(async |request: Request<()>| {
+            let decision: &lockage::Decision = request.extensions().get().unwrap();
+            let mut response = Response::new(Full::<Bytes>::default());
+            response.headers_mut().insert("limit", decision.limit.into());
+            Ok::<_, Infallible>(response)
+        });
+        let answer = nested(&[&outer, &inner], Inner::new(says)).await;
+        assert_eq!(field(&answer, "limit"), "2");
+    }
+}
+
+proptest! {
+    /// Lists are read as an independent reader reads them: the fields of others have one item more, or are replaced.
+    #[test]
+    fn lists_of_others_are_read_as_by_an_independent_reader(
+        text in prop_oneof![
+            3 => r#"("[ab\\"]{0,3}"(; ?[a*][a_.]?(=(-?[0-9]{1,16}(\.[0-9]{0,4})?|[aB*:/]{1,3}|"[ -~]{0,2}"|:[aZ]{0,4}:|\?[012]))?){0,2} ?,? ?){0,3}"#,
+            1 => r#"[ab";=,0 ?:\\.\t-]{0,12}"#,
+        ],
+    ) {
+        let text = text.trim_matches([' ', '\t']);
+        let list: Result<sfv::List, _> = sfv::Parser::new(text).parse();
+        let is_string = |entry: &sfv::ListEntry| {
+            matches!(entry, sfv::ListEntry::Item(item) if item.bare_item.as_string().is_some())
+        };
+        let theirs = list.ok().filter(|list| list.iter().all(is_string));
+        let service = service(200, &[("ratelimit", text)]);
+        let answer = pollster::block_on(nested(&[&layer("fixed-window 100/min")], service));
+        let merged = field(&answer, "ratelimit");
+        let ours = sfv::Parser::new(&merged).parse::<sfv::List>().unwrap();
+        let count = theirs.map_or(0, |theirs| theirs.len());
+        prop_assert_eq!(ours.len(), count + 1, "{} becomes {}", text, merged);
+    }
 }
