@@ -82,6 +82,12 @@ pub enum Error {
 pub enum StoreError {
     /// The key holds something that the command cannot work on. Nothing was changed, and a retry fails likewise.
     Record(RecordError),
+    /// The store refuses the call until someone changes its setup or the program's: a password, rights, an address. A
+    /// retry fails likewise. The text says what would be right. Nothing was changed, unless the text says that a script
+    /// may have ended half way, by the rights to only some of its commands.
+    ///
+    /// A fallback does not answer such calls, and each call is tried anew, so that they go on once the setup is right.
+    Misconfigured(Cause),
     /// The command certainly did not run: nothing was changed, and it is safe to retry.
     NotDone(Cause),
     /// The command was sent, and no readable answer came: it may have run.
@@ -92,6 +98,7 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreError::Record(error) => write!(f, "refused: {error}"),
+            StoreError::Misconfigured(cause) => write!(f, "misconfigured: {cause}"),
             StoreError::NotDone(cause) => write!(f, "not done: {cause}"),
             StoreError::Unknown(cause) => write!(f, "unknown whether it was done: {cause}"),
         }
@@ -116,7 +123,8 @@ impl From<RecordError> for StoreError {
 pub enum ErrorKind {
     /// The request is impossible, or not possible now, such as a cost of zero or a full queue. Nothing was changed.
     Refused,
-    /// The error repeats until someone changes something, such as a prefix, a limit or a clock. Nothing was changed.
+    /// The error repeats until someone changes something, such as a prefix, a limit, a clock or a password. Nothing was
+    /// changed, but see [`StoreError::Misconfigured`].
     Misconfigured,
     /// It certainly did not run, and it is safe to retry.
     NotDone,
@@ -162,7 +170,7 @@ impl StoreError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Record(RecordError::OperationReused) => ErrorKind::Refused,
-            StoreError::Record(_) => ErrorKind::Misconfigured,
+            StoreError::Record(_) | StoreError::Misconfigured(_) => ErrorKind::Misconfigured,
             StoreError::NotDone(_) => ErrorKind::NotDone,
             StoreError::Unknown(_) => ErrorKind::Unknown,
         }
@@ -170,7 +178,12 @@ impl StoreError {
 
     /// Returns the error of the client, or of a layer between, if there was one. Several callers of one call share it.
     pub fn cause(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        let (StoreError::NotDone(cause) | StoreError::Unknown(cause)) = self else { return None };
+        let cause = match self {
+            StoreError::Record(_) => return None,
+            StoreError::Misconfigured(cause)
+            | StoreError::NotDone(cause)
+            | StoreError::Unknown(cause) => cause,
+        };
         match cause.downcast_ref::<SharedCause>() {
             Some(SharedCause(error)) => error.cause(),
             None => Some(&**cause),
@@ -184,6 +197,7 @@ impl StoreError {
             let cause = || Box::new(SharedCause(Arc::clone(&error)));
             match *error {
                 StoreError::Record(error) => StoreError::Record(error),
+                StoreError::Misconfigured(_) => StoreError::Misconfigured(cause()),
                 StoreError::NotDone(_) => StoreError::NotDone(cause()),
                 StoreError::Unknown(_) => StoreError::Unknown(cause()),
             }
@@ -206,7 +220,9 @@ struct SharedCause(Arc<StoreError>);
 impl fmt::Display for SharedCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            StoreError::NotDone(cause) | StoreError::Unknown(cause) => cause.fmt(f),
+            StoreError::Misconfigured(cause)
+            | StoreError::NotDone(cause)
+            | StoreError::Unknown(cause) => cause.fmt(f),
             StoreError::Record(error) => error.fmt(f),
         }
     }

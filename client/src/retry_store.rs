@@ -131,7 +131,13 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                 Some(Err(StoreError::Unknown(cause))) => (Failure::Unknown, Some(cause)),
                 Some(answered) => {
                     let is_other_open = matches!(last, Some((Failure::Unknown, _)));
-                    return answered.map(|answer| (answer, is_other_open));
+                    return match answered {
+                        // It is final, and says nothing of an attempt before.
+                        Err(StoreError::Misconfigured(cause)) if is_other_open => {
+                            Err(self.told((Failure::Unknown, Some(cause)), waited, attempts))
+                        }
+                        answered => answered.map(|answer| (answer, is_other_open)),
+                    };
                 }
             };
             let next = retry.after(failed.0, self.runtime.now(), self.runtime.random());

@@ -271,7 +271,7 @@ where
     }
 }
 
-/// Returns whether the store has answered. A key that holds something else has nothing to release.
+/// Returns whether the store has answered. A key that holds something else has nothing to release; rights may come back.
 fn is_answered<T>(answer: &Result<T, StoreError>) -> bool {
-    !matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)))
+    matches!(answer, Ok(_) | Err(StoreError::Record(_)))
 }

@@ -21,6 +21,8 @@ pub enum Fate {
     Answered,
     /// It does not run, and the caller is told so: [`StoreError::NotDone`].
     NotDone,
+    /// It does not run, and the caller is told that it never will: [`StoreError::Misconfigured`].
+    Misconfigured,
     /// Its request is lost. It does not run, and the caller cannot tell: [`StoreError::Unknown`].
     RequestLost,
     /// Its answer is lost. It runs, and the caller cannot tell: [`StoreError::Unknown`].
@@ -153,6 +155,7 @@ impl Fate {
     fn answer<T>(self, answer: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
         match (self, answer) {
             (Fate::Answered, Some(answer)) => answer,
+            (Fate::Misconfigured, _) => Err(StoreError::Misconfigured("told to".into())),
             (Fate::NotDone, _) => Err(StoreError::NotDone("told to".into())),
             _ => Err(StoreError::Unknown("told to".into())),
         }

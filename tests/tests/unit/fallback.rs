@@ -47,6 +47,25 @@ async fn without_a_policy_callers_get_the_error() {
     assert_eq!(store.calls(), 5);
 }
 
+/// A refusal that lasts is sent once, and is no absence: no policy answers it, and the circuit stays closed. Calls go on
+/// as soon as the store takes them.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_that_lasts_is_the_callers() {
+    for policy in [Fallback::open(), Fallback::closed(), Fallback::local_share(4, memory())] {
+        let store = FailingStore::new(memory());
+        let limiter = process(&store, policy);
+        store.always(Fate::Misconfigured);
+        for calls in 1..=5 {
+            let error = limiter.try_acquire("id", 1).await.unwrap_err();
+            assert!(matches!(error, Error::Store(StoreError::Misconfigured(_))), "{error:?}");
+            assert!(!limiter.is_circuit_open());
+            assert_eq!(store.calls(), calls);
+        }
+        store.always(Fate::Answered);
+        assert_eq!(limiter.try_acquire("id", 1).await.unwrap().remaining, 39);
+    }
+}
+
 /// Allow and deny answer in the store's place, and tell what can never be admitted as ever.
 #[tokio::test(start_paused = true)]
 async fn allow_and_deny_answer_in_the_stores_place() {
