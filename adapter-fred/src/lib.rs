@@ -84,7 +84,7 @@ use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use lockage_redis::{
-    Health, Link, LinkError, LuaStore, Reply, Request, check_scheme, host_and_port,
+    Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, check_scheme, hint, host_and_port,
 };
 use own::Own;
 
@@ -124,7 +124,7 @@ impl<C> FredStore<Shared<C>> {
     /// Creates a store on this `Client` or `Pool`. The server's clock decides.
     ///
     /// A client without a `ReconnectPolicy` never answers again once its connection is lost, and is refused: each call
-    /// is `NotDone`.
+    /// is `Misconfigured`.
     pub fn new(client: C) -> Self {
         FredStore(LuaStore::new(Shared(client)))
     }
@@ -198,19 +198,24 @@ pub(crate) fn address(config: &Config) -> String {
 pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
     lockage_redis::in_tokio()?;
     if client.client_reconnect_policy().is_none() {
-        return Err(LinkError::refused("a client of your own needs a ReconnectPolicy to recover"));
+        return Err(refused("a client of your own needs a ReconnectPolicy to recover"));
     }
     if !client.is_clustered() {
         return read(send_once(client, request).await);
     }
     if client.connection_config().max_redirections != 0 {
-        return Err(LinkError::refused("a client of a cluster needs max_redirections: 0"));
+        return Err(refused("a client of a cluster needs max_redirections: 0"));
     }
     // After one redirection the client has asked who has the slot; after two, the slot is on its way.
     match request.redirections() % 3 {
         2 => Box::pin(follow(client, request)).await,
         _ => read(send_once(client, request).await),
     }
+}
+
+/// A setup of the client by which no call can succeed.
+fn refused(why: &'static str) -> LinkError {
+    LinkError::refused("no call is sent").misconfigured(Some(why))
 }
 
 /// Sends the request at most once, whatever the client's configuration.
@@ -281,8 +286,18 @@ pub fn read(result: Result<Value, ClientError>) -> Result<Reply, LinkError> {
 fn failure(error: ClientError) -> LinkError {
     let is_timeout = *error.kind() == ErrorKind::Timeout;
     let health = if is_timeout { Health::Doubtful } else { Health::Good };
-    let was_sent = !NOT_SENT.contains(&error.details());
-    LinkError::of(error, was_sent, health)
+    // A connection that has not logged in runs nothing.
+    let was_sent = *error.kind() != ErrorKind::Auth && !NOT_SENT.contains(&error.details());
+    let hint = hint(error.details());
+    LinkError::of(error, was_sent, health).misconfigured(hint)
+}
+
+/// Returns the link error of a client that could not connect.
+pub(crate) fn not_connected(error: ClientError) -> LinkError {
+    // The second stands in the words of an error of the system: a peer without TLS, or with another certificate.
+    let is_no_redis =
+        *error.kind() == ErrorKind::Protocol || error.details().contains("InvalidData");
+    failure(error).misconfigured(is_no_redis.then_some(NO_REDIS)).before_sending()
 }
 
 /// The client does not tell the server's errors from its own, but its own are sentences.
@@ -331,8 +346,9 @@ mod tests {
             (Cluster, "ASK 3999 127.0.0.1:6381", true),
             // Replies that the client gives to calls that got another one, or none.
             (Cluster, "CLUSTERDOWN The cluster is down", false),
-            (Auth, "NOAUTH Authentication required.", false),
-            (Auth, "WRONGPASS invalid username-password pair", false),
+            // A connection that has not logged in runs nothing.
+            (Auth, "NOAUTH Authentication required.", true),
+            (Auth, "WRONGPASS invalid username-password pair", true),
             // Raised before anything was sent, or when a node said where to go.
             (Canceled, "Connection closed unexpectedly.", true),
             (Unknown, "Failed to route command.", true),

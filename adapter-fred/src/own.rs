@@ -1,11 +1,11 @@
 //! Clients that the store makes by itself.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fred::clients::{Client, Pipeline};
 use fred::error::Error;
-use fred::interfaces::ClientLike;
+use fred::interfaces::{ClientLike, EventInterface};
 use fred::types::config::{
     Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
     TcpConfig, UnresponsiveConfig,
@@ -13,11 +13,13 @@ use fred::types::config::{
 use fred::types::{ConnectHandle, RespVersion, Value};
 use lockage_redis::{
     Acknowledged, Acknowledging, Health, Link, LinkError, NodePools, REPLY, ReplicaWait, Reply,
-    Request, in_tokio,
+    Request, hint, in_tokio,
 };
 use socket2::TcpKeepalive;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
 
-use crate::{address, command, once, owner, read, send_by, server};
+use crate::{address, command, not_connected, once, owner, read, send_by, server};
 
 const CONNECT: Duration = Duration::from_secs(1);
 
@@ -112,11 +114,18 @@ pub(crate) struct Own {
     pub(crate) client: Client,
     /// Runs until the client gives up for good.
     pub(crate) task: ConnectHandle,
+    /// Why its connections ended or were not made, and the hint of the latest one: the client goes on with a password
+    /// that is no longer right, and its calls alone do not say so.
+    losses: Mutex<(Receiver<(Error, Option<Server>)>, Option<&'static str>)>,
 }
 
 impl Link for Own {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        send_by(&self.client, request).await
+        let sent = send_by(&self.client, request).await;
+        sent.map_err(|error| match error.was_sent() {
+            true => error,
+            false => error.misconfigured(self.latest_hint()),
+        })
     }
 
     fn has_ended(&self) -> bool {
@@ -155,6 +164,18 @@ impl lockage_redis::Pipeline for Own {
 }
 
 impl Own {
+    fn latest_hint(&self) -> Option<&'static str> {
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let (news, latest) = &mut *losses;
+        loop {
+            match news.try_recv() {
+                Ok((error, _)) => *latest = hint(error.details()),
+                Err(TryRecvError::Lagged(_)) => {}
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return *latest,
+            }
+        }
+    }
+
     /// Returns a client that reconnects by itself.
     async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
         let mut own = connection();
@@ -199,9 +220,12 @@ impl Own {
         };
         let client = Client::new(config, Some(performance), Some(connection), policy);
         // A task of its own, so that a client that nobody waits for any more is ended too.
-        let start = async move { client.init().await.map(|task| Own { client, task }) };
+        let start = async move {
+            let losses = Mutex::new((client.error_rx(), None));
+            client.init().await.map(|task| Own { client, task, losses })
+        };
         let started = tokio::spawn(start);
-        started.await.map_err(Error::from).and_then(|own| own).map_err(LinkError::not_sent)
+        started.await.map_err(Error::from).and_then(|own| own).map_err(not_connected)
     }
 }
 

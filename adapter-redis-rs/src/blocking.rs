@@ -11,7 +11,7 @@ use redis::{Client, RedisResult};
 
 use crate::open::Address;
 use crate::own::kept_alive;
-use crate::{cluster, command, read};
+use crate::{cluster, command, not_connected, read};
 
 /// Records on a Redis or Valkey server or cluster, for blocking callers: see
 /// [`BlockingLimiter`](lockage::BlockingLimiter) and [`BlockingLocks`](lockage::BlockingLocks).
@@ -55,7 +55,7 @@ impl BlockingRedisStore {
     /// Creates a store on the server of this client, and connects at the first call.
     pub fn new(client: Client) -> Self {
         let server = client.get_connection_info().addr().to_string();
-        let connect = move |patience| connect(client.clone(), patience);
+        let connect = move |patience| connect(Ok(client.clone()), patience);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, Some(server), false)))
     }
 
@@ -64,7 +64,7 @@ impl BlockingRedisStore {
     pub fn sentinel(client: SentinelClient) -> Self {
         let client = Mutex::new(client);
         let master = move || client.lock().unwrap_or_else(PoisonError::into_inner).get_client();
-        let connect = move |patience| connect(master()?, patience);
+        let connect = move |patience| connect(master(), patience);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
@@ -75,15 +75,20 @@ impl BlockingRedisStore {
     /// Those of the client, if it rejects the builder's addresses or options.
     pub fn cluster(builder: ClusterClientBuilder) -> RedisResult<Self> {
         let client = builder.retries(0).build()?;
-        let connect = move |_| client.get_connection().map(Connection);
+        let connect = move |_| client.get_connection().map(Connection).map_err(not_connected);
         Ok(BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, true))))
     }
 }
 
 lockage_redis::delegate_store!(blocking BlockingRedisStore);
 
-fn connect(client: Client, patience: Duration) -> RedisResult<Connection<redis::Connection>> {
-    kept_alive(client)?.get_connection_with_timeout(patience).map(Connection)
+fn connect(
+    client: RedisResult<Client>,
+    patience: Duration,
+) -> Result<Connection<redis::Connection>, LinkError> {
+    let client = client.and_then(kept_alive);
+    let connection = client.and_then(|client| client.get_connection_with_timeout(patience));
+    connection.map(Connection).map_err(not_connected)
 }
 
 /// A connection of the client.

@@ -3,6 +3,8 @@
 use lockage_redis::{Link, LinkError, Reconnecting, Reply, Request, check_before};
 use redis::aio::MultiplexedConnection;
 
+#[cfg(any(feature = "deadpool", feature = "bb8"))]
+use crate::not_connected;
 use crate::{own, query};
 
 /// A connection or a pool of the application's own, and what is known about it: see
@@ -56,7 +58,10 @@ impl Link for Given<redis::aio::ConnectionManager> {
 impl Link for Given<deadpool_redis::Pool> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // In boxes, or futures around these are too deep for the compiler.
-        let connection = Box::pin(self.0.get()).await.map_err(LinkError::not_sent)?;
+        let connection = Box::pin(self.0.get()).await.map_err(|error| match error {
+            deadpool_redis::PoolError::Backend(error) => not_connected(error).before_sending(),
+            other => LinkError::not_sent(other),
+        })?;
         Box::pin(query(request, connection)).await
     }
 
@@ -69,7 +74,11 @@ impl Link for Given<deadpool_redis::Pool> {
 impl Link for Given<bb8::Pool<redis::Client>> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // Multiplexed: what is left of a call that is dropped does not reach the next one.
-        let connection = Box::pin(self.0.get()).await.map_err(LinkError::not_sent)?.clone();
+        let connection = Box::pin(self.0.get()).await.map_err(|error| match error {
+            bb8::RunError::User(error) => not_connected(error).before_sending(),
+            other @ bb8::RunError::TimedOut => LinkError::not_sent(other),
+        })?;
+        let connection = connection.clone();
         Box::pin(query(request, connection)).await
     }
 

@@ -77,11 +77,12 @@ mod open;
 mod own;
 mod pubsub;
 
+use std::io;
 use std::sync::Arc;
 
 use futures_util::lock::Mutex;
 use lockage_redis::{
-    Connections, Health, Link, LinkError, LuaStore, Reply, Request, ServerAddress,
+    Connections, Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, ServerAddress, hint,
 };
 use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClientBuilder;
@@ -210,7 +211,7 @@ fn in_runtime() -> Result<(), LinkError> {
 /// Waits until the client has connected.
 async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, LinkError> {
     in_runtime()?;
-    made.await.map_err(failure)
+    made.await.map_err(not_connected)
 }
 
 /// Connections that are checked and remade: see [`Connections`].
@@ -257,6 +258,17 @@ fn error_reply(error: &RedisError) -> Reply {
     Reply::error(words.into_iter().flatten().collect::<Vec<_>>().join(" "))
 }
 
+/// Returns the link error of a failed attempt to connect.
+pub(crate) fn not_connected(error: RedisError) -> LinkError {
+    type Cause = Arc<dyn std::error::Error + Send + Sync>;
+    let cause = std::error::Error::source(&error).and_then(|cause| cause.downcast_ref::<Cause>());
+    let io = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+    // Replies that are none, or a peer that speaks no TLS or has another certificate.
+    let is_no_redis = error.kind() == ErrorKind::Parse
+        || io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
+    failure(error).misconfigured(is_no_redis.then_some(NO_REDIS))
+}
+
 /// Returns the link error of a failed call, raised before anything was sent, or later.
 pub(crate) fn failure(error: RedisError) -> LinkError {
     let was_not_sent = match error.kind() {
@@ -268,13 +280,17 @@ pub(crate) fn failure(error: RedisError) -> LinkError {
         _ => error.is_connection_refusal(),
     };
     let health = if error.is_timeout() { Health::Doubtful } else { Health::Lost };
-    LinkError::of(error, !was_not_sent, health)
+    let hint = match error.kind() {
+        // It keeps the server's words to itself.
+        ErrorKind::AuthenticationFailed => hint("WRONGPASS"),
+        ErrorKind::RESP3NotSupported => hint("NOPROTO"),
+        _ => hint(&error.to_string()),
+    };
+    LinkError::of(error, !was_not_sent, health).misconfigured(hint)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use super::*;
 
     /// The client panics there.

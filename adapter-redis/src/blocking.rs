@@ -1,6 +1,5 @@
 //! Connections of a blocking client.
 
-use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -54,18 +53,17 @@ type Connect = dyn Fn(Duration) -> Result<Box<dyn BlockingConnection>, LinkError
 impl BlockingConnections {
     /// Creates connections that `connect` makes within its time: to a server, whose address appears in errors if known,
     /// or to all nodes of a cluster.
-    pub fn new<C, E>(
-        connect: impl Fn(Duration) -> Result<C, E> + Send + Sync + 'static,
+    pub fn new<C>(
+        connect: impl Fn(Duration) -> Result<C, LinkError> + Send + Sync + 'static,
         server: Option<String>,
         is_cluster: bool,
     ) -> Self
     where
         C: BlockingConnection + 'static,
-        E: Into<Box<dyn Error + Send + Sync>>,
     {
         let connect = move |patience| match connect(patience) {
             Ok(connection) => Ok(Box::new(connection) as _),
-            Err(error) => Err(LinkError::not_sent(error)),
+            Err(error) => Err(error.before_sending()),
         };
         let (connect, idle) = (Box::new(connect), IdlePool::default());
         let inner = Arc::new(Inner { connect, idle, is_cluster, server });

@@ -9,7 +9,8 @@ use lockage_core::{
 };
 use lockage_lua::{NEEDS_SLOW_PATH, script};
 
-use crate::link::{Health, Redirect, Request};
+use crate::hints::hint;
+use crate::link::{Health, LinkError, Redirect, Request};
 
 /// How often one call follows a slot to another node, or finds it gone again, before it is reported as not done.
 const REDIRECTIONS: u8 = 8;
@@ -119,16 +120,24 @@ impl<'a, C: Command> Call<'a, C> {
     /// Returns the outcome of a final reply.
     ///
     /// # Errors
-    /// [`StoreError::NotDone`] of an error reply; otherwise as [`Command::outcome`].
+    /// [`StoreError::Misconfigured`] or [`StoreError::NotDone`] of an error reply; otherwise as [`Command::outcome`].
     pub fn outcome(&self, reply: &Reply) -> Result<C::Outcome, StoreError> {
-        outcome(self.command, reply)
+        match reply {
+            // A cluster's client has followed it for as long as a sane cluster needs.
+            Reply::Error(error)
+                if self.redirections > 0 && matches!(error.code(), "MOVED" | "ASK") =>
+            {
+                Err(StoreError::NotDone(Box::new(error.clone())))
+            }
+            reply => outcome(self.command, reply),
+        }
     }
 }
 
-/// Returns the outcome of `command` from this reply.
+/// Returns the outcome of `command` from this reply, which no redirection came before.
 pub(crate) fn outcome<C: Command>(command: &C, reply: &Reply) -> Result<C::Outcome, StoreError> {
     match reply {
-        Reply::Error(error) => Err(StoreError::NotDone(Box::new(error.clone()))),
+        Reply::Error(error) => Err(error.refusal()),
         reply => Ok(command.outcome(&reply.integers()?)?),
     }
 }
@@ -220,6 +229,14 @@ impl ErrorReply {
     /// Returns the node that a `MOVED` or an `ASK` names, as `host:port`.
     pub(crate) fn node(&self) -> Option<&str> {
         self.0.split(' ').nth(2)
+    }
+
+    /// Returns the error of a call that was refused so.
+    pub(crate) fn refusal(&self) -> StoreError {
+        match hint(&self.0) {
+            None => StoreError::NotDone(Box::new(self.clone())),
+            hint => LinkError::not_sent(self.clone()).misconfigured(hint).into(),
+        }
     }
 
     fn health(&self) -> Health {

@@ -21,6 +21,7 @@ mod blocking;
 mod call;
 mod connections;
 mod delegate;
+mod hints;
 mod link;
 mod pool;
 mod reconnecting;
@@ -36,6 +37,7 @@ pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
 pub use connections::Connections;
+pub use hints::{NO_REDIS, hint};
 #[cfg(feature = "tokio")]
 pub use link::in_tokio;
 pub use link::{

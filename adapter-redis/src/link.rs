@@ -317,6 +317,8 @@ pub struct LinkError {
     was_sent: bool,
     health: Health,
     server: Option<Arc<str>>,
+    /// What would be right, of an error that repeats until someone changes something.
+    hint: Option<&'static str>,
     cause: Arc<dyn Error + Send + Sync>,
 }
 
@@ -324,7 +326,7 @@ impl LinkError {
     /// Returns an error of a request that was certainly not sent, on a connection that is lost.
     pub fn not_sent(cause: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let (health, cause) = (Health::Lost, Arc::from(cause.into()));
-        LinkError { was_sent: false, health, server: None, cause }
+        LinkError { was_sent: false, health, server: None, hint: None, cause }
     }
 
     /// Returns an error of a request that is not sent, because of the client's setup or use.
@@ -352,6 +354,13 @@ impl LinkError {
         LinkError { health, ..self }
     }
 
+    /// Marks an error that repeats until someone changes something, if there is a `hint` of what would be right: see
+    /// [`hint`](crate::hint).
+    #[must_use]
+    pub fn misconfigured(self, hint: Option<&'static str>) -> Self {
+        LinkError { hint: hint.or(self.hint), ..self }
+    }
+
     /// Adds the server's address, unless it has one.
     #[must_use]
     pub fn at(self, server: Option<String>) -> Self {
@@ -359,7 +368,8 @@ impl LinkError {
     }
 
     /// Marks an error of connecting: nothing was sent, whatever the client's error.
-    pub(crate) fn before_sending(self) -> Self {
+    #[must_use]
+    pub fn before_sending(self) -> Self {
         LinkError { was_sent: false, health: Health::Lost, ..self }
     }
 
@@ -391,7 +401,8 @@ impl fmt::Display for LinkError {
         if let Some(server) = &self.server {
             write!(f, "{server}: ")?;
         }
-        self.cause.fmt(f)
+        self.cause.fmt(f)?;
+        self.hint.map_or(Ok(()), |hint| write!(f, " ({hint})"))
     }
 }
 
@@ -403,9 +414,10 @@ impl Error for LinkError {
 
 impl From<LinkError> for StoreError {
     fn from(error: LinkError) -> Self {
-        match error.was_sent {
-            true => StoreError::Unknown(Box::new(error)),
-            false => StoreError::NotDone(Box::new(error)),
+        match (error.was_sent, error.hint) {
+            (true, _) => StoreError::Unknown(Box::new(error)),
+            (false, Some(_)) => StoreError::Misconfigured(Box::new(error)),
+            (false, None) => StoreError::NotDone(Box::new(error)),
         }
     }
 }

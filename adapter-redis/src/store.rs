@@ -182,7 +182,7 @@ impl<L: Link> LuaStore<L> {
                 return self.call_each(calls, deadline).await;
             }
             Ok(Reply::Error(error)) => {
-                let error = StoreError::NotDone(Box::new(error)).shared();
+                let error = error.refusal().shared();
                 return calls.iter().map(|_| Err(error())).collect();
             }
             Ok(_) => Vec::new(),

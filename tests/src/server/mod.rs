@@ -72,6 +72,15 @@ impl Server {
         Self::launch(Setup::default())
     }
 
+    /// Starts a server with this configuration file.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::start`].
+    pub fn with_file(file: &str) -> Self {
+        Self::launch(Setup { file, ..Setup::default() })
+    }
+
     /// Starts a server that also speaks TLS, with the certificate of `tests/certificates`, and knows a user: see
     /// [`tls_address`](Self::tls_address). Returns `None` if the server was built without TLS: then the test is to be
     /// skipped, which standard error says.
@@ -278,6 +287,18 @@ impl Server {
         redis::cmd("SAVE").exec(&mut connection).expect("the folder can be written");
         self.restart();
         std::fs::remove_file(self.folder.path().join("dump.rdb")).expect("the keys were saved");
+    }
+
+    /// Lets each snapshot fail, or succeed again: a folder stands in its place.
+    ///
+    /// # Panics
+    ///
+    /// When that is so already.
+    pub fn break_snapshots(&self, broken: bool) {
+        let snapshot = self.folder.path().join("dump.rdb");
+        let done =
+            if broken { std::fs::create_dir(snapshot) } else { std::fs::remove_dir(snapshot) };
+        done.expect("the folder can be written");
     }
 
     /// Stops the process (SIGSTOP): its connections stay open, and nothing is answered.

@@ -39,14 +39,16 @@ async fn a_user_a_database_and_a_socket_stand_in_an_address() {
     assert_eq!(admitted(&format!("redis://lock:s3cret@127.0.0.1:{port}/3")).await, once);
     assert_eq!(admitted(&server.unix_url()).await, [false; 3], "it is the first server");
     let wrong = format!("redis://lock:wr0ng@127.0.0.1:{port}");
-    not_done(RedisStore::open(&wrong).unwrap(), "wr0ng").await;
-    not_done(FredStore::open(&wrong).unwrap(), "wr0ng").await;
+    misconfigured(RedisStore::open(&wrong).unwrap(), "wr0ng").await;
+    misconfigured(FredStore::open(&wrong).unwrap(), "wr0ng").await;
 }
 
-/// Asserts that a call was not done, and that its error does not tell the secret.
-async fn not_done(store: impl Store, secret: &str) {
+/// Asserts that a call can never be done, and that its error does not tell the secret.
+async fn misconfigured(store: impl Store, secret: &str) {
     let error = Limiter::new(store, limit!("fixed-window 1/h")).try_acquire("id", 1).await;
-    let Err(Error::Store(error @ StoreError::NotDone(_))) = error else { panic!("{error:?}") };
+    let Err(Error::Store(error @ StoreError::Misconfigured(_))) = error else {
+        panic!("{error:?}")
+    };
     assert!(!error.to_string().contains(secret), "{error}");
 }
 
@@ -64,8 +66,8 @@ async fn tls_is_spoken_with_a_server_that_is_trusted() {
         .unwrap();
     assert!(served.status.success(), "{}", String::from_utf8_lossy(&served.stdout));
     // Here no authority vouches for it.
-    not_done(RedisStore::open(&server.tls_address()).unwrap(), "secret").await;
-    not_done(FredStore::open(&server.tls_address()).unwrap(), "secret").await;
+    misconfigured(RedisStore::open(&server.tls_address()).unwrap(), "secret").await;
+    misconfigured(FredStore::open(&server.tls_address()).unwrap(), "secret").await;
 }
 
 #[tokio::test]

@@ -87,7 +87,9 @@ async fn a_clusters_client_that_follows_redirections_is_refused() {
     let url = server.url().replace("redis://", "redis-cluster://");
     let limiter = limiter(FredStore::new(client(&url, ReconnectPolicy::default()).await));
     let before = server.executions();
-    let StoreError::NotDone(cause) = store_error(&limiter).await else { panic!("it was sent") };
+    let StoreError::Misconfigured(cause) = store_error(&limiter).await else {
+        panic!("it was sent")
+    };
     assert!(cause.to_string().contains("max_redirections: 0"), "{cause}");
     assert_eq!(server.executions(), before);
 }
@@ -132,7 +134,7 @@ async fn a_client_that_never_recovers_is_refused() {
     let before = server.executions();
     for store in [AnyStore::new(FredStore::new(client)), AnyStore::new(FredStore::new(pool))] {
         let error = store_error(&limiter(store)).await;
-        assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+        assert!(matches!(error, StoreError::Misconfigured(_)), "{error:?}");
         assert!(error.to_string().contains("needs a ReconnectPolicy"), "{error}");
     }
     assert_eq!(server.executions(), before);

@@ -80,6 +80,22 @@ async fn a_wrong_setup_is_never_open() {
     }
 }
 
+#[tokio::test]
+async fn a_refusal_that_lasts_is_never_open() {
+    let server = Server::start();
+    let address = server.url().replace("://", "://nobody:wrong@");
+    let store = RetryStore::new(RedisStore::open(&address).unwrap(), Tokio, SECOND * 30);
+    let limiter = Limiter::new(store, limit("fixed-window 5/h")).with_prefix("api").unwrap();
+    let open = limiter.clone().with_fallback(Fallback::open()).unwrap();
+    for (limiter, on_error) in [(limiter, OnError::Allow), (open, OnError::Deny)] {
+        let layer = RateLimit::per_ip(limiter).on_error(on_error).build().unwrap();
+        for _ in 0..5 {
+            let answer = ask(&layer, from("192.0.2.1")).await;
+            assert_eq!(answer.status(), 500);
+        }
+    }
+}
+
 /// Why it is 500 is for the application to see.
 #[tokio::test]
 async fn the_application_sees_why() {
