@@ -21,7 +21,7 @@ use crate::store::Store;
 /// that by this machine's clock, without asking the store.
 ///
 /// A dropped guard is released in the background: at once, and again until the store answers or the lease has ended.
-/// The drop never blocks.
+/// The drop never blocks. Where no task lives, the next call of its [`Locks`](super::Locks) releases it.
 #[must_use = "dropped, it gives the lock back"]
 pub struct LockGuard<S, R> {
     manager: Arc<LeaseManager<S, R>>,

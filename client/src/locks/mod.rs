@@ -1,4 +1,4 @@
-//! Locks: handles, guards, and the one task that renews leases.
+//! Locks: handles, guards, and the tasks that renew leases.
 
 mod cached;
 mod encoding;
@@ -72,8 +72,10 @@ const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 
 /// The locks of one store.
 ///
-/// One background task renews the leases of all locks of this value and its clones. A holder that crashes, or is cut
-/// off, loses its locks when their leases end, and knows that by its own clock: see [`LockGuard::lost`].
+/// A background task renews the leases of all locks of this value and its clones that were acquired on its runtime. If
+/// it ends with that runtime, the next call of a guard or handle starts another one, and other tasks take over. A holder
+/// that crashes, or is cut off, loses its locks when their leases end, and knows that by its own clock: see
+/// [`LockGuard::lost`].
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {
@@ -312,7 +314,7 @@ where
         Ok(StripedLocks { locks: self.clone(), name: name.into(), stripes })
     }
 
-    /// Releases everything held by this value and its clones, and ends the task that renews it. What a call without an
+    /// Releases everything held by this value and its clones, and ends the tasks that renew it. What a call without an
     /// answer may have acquired is released too. It waits for the store's answers, or until the leases have ended.
     ///
     /// For guards it is a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
