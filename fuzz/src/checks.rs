@@ -9,7 +9,7 @@ use lockage_core::{
     Acquire, Command, Limit, Peek, Record, RequestId, Reservation, Reset, Settle, Stored,
     StoredLimit, Timestamp, parse_duration, parse_rate, read_packed_reply,
 };
-use lockage_sim::input::{By, Format, read_from};
+use lockage_sim::input::{Format, ReadOptions, read_from};
 use lockage_sim::{scenario, traffic};
 
 /// Limits and their parts: what is read is written in a form that is read as the same.
@@ -103,8 +103,10 @@ pub fn replies(data: &[u8]) {
 
 /// Traces in files of each format.
 pub fn traces(data: &[u8]) {
-    for format in [Format::Auto, Format::Log, Format::Csv] {
-        let _ = read_from(data, Path::new("a file"), format, By::Address, |_| ());
+    use Format::{Alb, Auto, Csv, Json, Log, Logfmt, S3, W3c};
+    for format in [Auto, Log, Csv, Json, Logfmt, W3c, Alb, S3] {
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        let _ = read_from(data, Path::new("a file"), &options, |_| ());
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`; `verify`: a replay by the shipped scripts, each of whose decisions the machines make too; or `form`: a scenario in TOML as JSON |
 //! | `toml` | a scenario, as the text of its file |
-//! | `log` | the requests of this file in place of traffic: `id`, which a later question about the same file repeats, `name`, `format` and `by` |
+//! | `log` | the requests of this file in place of traffic: `id`, which a later question about the same file repeats, `name`, and as of the command line `format`, `by`, `key`, `time`, `trust` (a list) and `ipv6_prefix` |
 //! | `top` | as of the command line (5) |
 //! | `limit`, `seed` (1), `budget` (20,000) | of `worst` |
 //! | `deny_clients` (1%), `windows` | of `advise` |
@@ -25,7 +25,7 @@ use toml::Value;
 
 use crate::advise::{Share, check_windows, fitting_windows, work};
 use crate::engine::{EngineKind, ModelEngine};
-use crate::input::{By, Format, Unparsed, read_from};
+use crate::input::{By, Format, Input, Network, ReadOptions, read_from};
 use crate::report::{Report, Source, json};
 use crate::scenario::{File, Given, Requests, Scenario};
 use crate::study::{Build, Decider, Study, worst_of};
@@ -45,7 +45,7 @@ pub trait Outside {
 pub struct Asked {
     /// Creates an engine of the shipped scripts, if there is a Lua.
     scripts: Option<Build>,
-    kept: Option<(Log, Rc<Trace>, Unparsed)>,
+    kept: Option<(Log, Rc<Trace>, Source)>,
 }
 
 const MACHINES: Build = || Ok(Box::new(ModelEngine::default()));
@@ -109,6 +109,28 @@ struct Log {
     format: Format,
     #[serde(default)]
     by: By,
+    key: Option<String>,
+    time: Option<String>,
+    #[serde(default)]
+    trust: Vec<Network>,
+    #[serde(default = "network")]
+    ipv6_prefix: u8,
+}
+
+fn network() -> u8 {
+    ReadOptions::default().ipv6_prefix
+}
+
+impl Log {
+    fn options(&self) -> Result<ReadOptions, Failure> {
+        let Log { format, by, ipv6_prefix, .. } = *self;
+        if !(1..=128).contains(&ipv6_prefix) {
+            let message = format!("a prefix of {ipv6_prefix} bits: expected 1 to 128");
+            return Err(Failure { message, field: Some("ipv6_prefix"), span: None });
+        }
+        let Log { key, time, trust, .. } = self.clone();
+        Ok(ReadOptions { format, by, key, time, trust, ipv6_prefix })
+    }
 }
 
 /// No answer.
@@ -260,8 +282,7 @@ impl Asked {
             return Ok(Study::of(scenario)?);
         };
         let Scenario { limits, waiting, clocks, .. } = scenario;
-        let (trace, unparsed) = self.read(&log, outside)?;
-        let source = Source::File { name: log.name, unparsed };
+        let (trace, source) = self.read(&log, outside)?;
         Ok((Study { trace, source, plans: Vec::new(), waiting, clocks }, limits))
     }
 
@@ -269,17 +290,19 @@ impl Asked {
         &mut self,
         log: &Log,
         outside: &mut (dyn Outside + Send),
-    ) -> Result<(Rc<Trace>, Unparsed), Failure> {
-        if let Some((_, trace, unparsed)) = self.kept.as_ref().filter(|(kept, ..)| kept == log) {
-            return Ok((Rc::clone(trace), unparsed.clone()));
+    ) -> Result<(Rc<Trace>, Source), Failure> {
+        if let Some((_, trace, source)) = self.kept.as_ref().filter(|(kept, ..)| kept == log) {
+            return Ok((Rc::clone(trace), source.clone()));
         }
         // The requests of one large file have room, and not those of two.
         self.kept = None;
-        let source = BufReader::with_capacity(1 << 18, outside.open(log.id));
-        let input = read_from(source, Path::new(&log.name), log.format, log.by, |_| ())?;
-        let (trace, unparsed) = (Rc::new(input.trace), input.unparsed);
-        self.kept = Some((log.clone(), Rc::clone(&trace), unparsed.clone()));
-        Ok((trace, unparsed))
+        let file = BufReader::with_capacity(1 << 18, outside.open(log.id));
+        let Input { trace, unparsed, reading } =
+            read_from(file, Path::new(&log.name), &log.options()?, |_| ())?;
+        let (trace, name) = (Rc::new(trace), log.name.clone());
+        let source = Source::File { name, unparsed, reading };
+        self.kept = Some((log.clone(), Rc::clone(&trace), source.clone()));
+        Ok((trace, source))
     }
 }
 

@@ -1,5 +1,8 @@
 //! Converts between dates and the machines' microseconds.
 
+use jiff::civil::DateTime;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
 use lockage_core::Timestamp;
 
 /// Parses an RFC 3339 date such as `2026-01-01T00:00:00Z`, or whole microseconds since the epoch.
@@ -19,6 +22,62 @@ pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
         format!("{text:?} is neither an RFC 3339 date such as 2026-01-31T12:00:00Z nor whole microseconds since 1970")
     })?;
     from_calendar(date)
+}
+
+/// Parses a time as programs write it into their logs, and returns whether it has a zone; without one it is in UTC.
+///
+/// It is an RFC 3339 date, also without a zone and with a space or a comma in it, `12/Mar/2026:09:00:00 +0000`,
+/// `2026/03/12 09:00:00`, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970, whose digits say
+/// which: dates since 2001 have 10, 13, 16 and 19.
+///
+/// # Errors
+/// A sentence about what is wrong, if it is none of these or outside 1970 to 2184.
+pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
+    if let Some(nanos) = since_epoch(text) {
+        let date = i128::try_from(nanos).ok().map(jiff::Timestamp::from_nanosecond);
+        let date =
+            date.and_then(Result::ok).ok_or_else(|| format!("a time of {text} is too late"))?;
+        return Ok((from_calendar(date)?, true));
+    }
+    if let Ok(date) =
+        strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text).and_then(|date| date.to_timestamp())
+    {
+        return Ok((from_calendar(date)?, true));
+    }
+    if let Ok(date) = text.parse() {
+        return Ok((from_calendar(date)?, true));
+    }
+    // A day alone is a date in that grammar, and no time.
+    let iso = text.parse().ok().filter(|_| text.len() > 10);
+    let date: DateTime = iso.map_or_else(
+        || {
+            let forms = ["%d/%b/%Y:%H:%M:%S%.f", "%d/%b/%Y %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"];
+            let parsed = forms.iter().find_map(|form| strtime::parse(form, text).ok()?.to_datetime().ok());
+            parsed.ok_or_else(|| {
+                format!("expected a date such as 17/May/2015:10:05:03 +0000 or 2015-05-17T10:05:03Z, found {text:?}")
+            })
+        },
+        Ok,
+    )?;
+    let date = date.to_zoned(TimeZone::UTC).map_err(|error| error.to_string())?;
+    Ok((from_calendar(date.timestamp())?, false))
+}
+
+/// Returns the nanoseconds since 1970 that a number says.
+fn since_epoch(text: &str) -> Option<u128> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) || !(10..=22).contains(&whole.len()) {
+        return None;
+    }
+    let unit = match whole.len() {
+        ..=11 => 1_000_000_000,
+        12..=14 => 1_000_000,
+        15..=17 => 1_000,
+        _ => 1_u128,
+    };
+    let nanos: u128 = format!("{fraction:0<9.9}").parse().ok()?;
+    Some(whole.parse::<u128>().ok()? * unit + nanos * unit / 1_000_000_000)
 }
 
 /// Converts a date, truncated to microseconds.
@@ -46,6 +105,45 @@ mod tests {
         let date = parse("2015-05-17T12:05:03.000001+02:00").unwrap();
         assert_eq!(date, parse("1431857103000001").unwrap());
         assert_eq!(to_calendar(date).to_string(), "2015-05-17T10:05:03.000001Z");
+    }
+
+    #[test]
+    fn times_of_logs_are_read_in_every_form() {
+        for (text, is_zoned) in [
+            ("2026-03-12T09:00:00Z", true),
+            ("2026-03-12T10:00:00.000+01:00", true),
+            ("2026-03-12 10:00:00+0100", true),
+            ("12/Mar/2026:10:00:00 +0100", true),
+            ("12/Mar/2026:10:00:00.000 +0100", true),
+            ("1773306000", true),
+            ("1773306000.000", true),
+            ("1773306000000", true),
+            ("1773306000000000", true),
+            ("1773306000000000000", true),
+            ("2026-03-12T09:00:00", false),
+            ("2026-03-12 09:00:00,000", false),
+            ("12/Mar/2026 09:00:00", false),
+            ("12/Mar/2026:09:00:00", false),
+            ("2026/03/12 09:00:00", false),
+        ] {
+            let expected = Timestamp::from_micros(1_773_306_000_000_000).unwrap();
+            assert_eq!(of_log(text), Ok((expected, is_zoned)), "{text}");
+        }
+        assert_eq!(of_log("1646861401.5241024").unwrap().0.as_micros(), 1_646_861_401_524_102);
+        for text in [
+            "",
+            "-",
+            "09:00:00",
+            "2026-03-12",
+            "0x10",
+            "1.2.3",
+            "-5",
+            "1e9",
+            "99999999999999999999999",
+            "error",
+        ] {
+            assert!(of_log(text).is_err(), "{text}");
+        }
     }
 
     #[test]

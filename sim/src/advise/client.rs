@@ -19,6 +19,11 @@ impl Client {
         clients
     }
 
+    /// Returns whether it has one request.
+    pub(super) fn is_once(&self) -> bool {
+        self.0.len() == 1
+    }
+
     /// Returns the smallest number whose limit admits all requests. Limits of larger numbers admit more (D8).
     ///
     /// # Errors

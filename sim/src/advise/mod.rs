@@ -71,6 +71,16 @@ pub enum AdviseError {
         /// The window.
         window: Duration,
     },
+    /// Most clients have one request.
+    #[error(
+        "{once} of {clients} clients have one request each: a limit for them would be a guess; is the key the client? (--key, --by), or does the log reach too short a time?"
+    )]
+    MostOnce {
+        /// The clients with one request.
+        once: u64,
+        /// All clients.
+        clients: u64,
+    },
     /// The traffic needs a limit that cannot be built.
     #[error("no {} that is large enough: {source}", kind.name())]
     Limit {
@@ -167,7 +177,7 @@ impl Family {
 /// `progress` is called after each of [`work`] steps, on any of several threads.
 ///
 /// # Errors
-/// [`AdviseError`] if no limit can have a window, or if one that the traffic needs cannot be built, but for a sliding
+/// [`AdviseError`] if no limit can have a window, if most clients have one request, or if one that the traffic needs cannot be built, but for a sliding
 /// log, which is then left out.
 pub fn advise(
     trace: &Trace,
@@ -178,6 +188,10 @@ pub fn advise(
     check_windows(windows)?;
     let clients = Client::all(trace);
     let count = clients.len() as u64;
+    let once = clients.iter().filter(|client| client.is_once()).count() as u64;
+    if once > count / 2 {
+        return Err(AdviseError::MostOnce { once, clients: count });
+    }
     let may_deny = share.fewer_of(count);
     let of_window = |&window: &Duration| Kind::ALL.map(|kind| (kind, window));
     let kinds: Vec<(Kind, Duration)> = windows.iter().flat_map(of_window).collect();
@@ -371,14 +385,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn one_client_of_one_request_needs_its_cost() {
+    /// Returns the requests of clients, each with this many at once, of this cost.
+    fn at_once(clients: &[u64], cost: u64) -> Trace {
         let mut builder = TraceBuilder::default();
-        let key = builder.key("a");
-        builder.push(Request { at: Timestamp::from_micros(5).unwrap(), key, cost: 7 });
-        let advice = advice(&builder.finish(), "1%");
-        assert_eq!((advice.clients, advice.requests, advice.may_deny), (1, 1, 0));
-        assert!(advice.families.iter().all(|family| family.advised.amount == 7));
+        for (client, &requests) in clients.iter().enumerate() {
+            let key = builder.key(&client.to_string());
+            for _ in 0..requests {
+                builder.push(Request { at: Timestamp::from_micros(5).unwrap(), key, cost });
+            }
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn one_client_needs_the_cost_of_its_requests() {
+        let advice = advice(&at_once(&[2], 7), "1%");
+        assert_eq!((advice.clients, advice.requests, advice.may_deny), (1, 2, 0));
+        assert!(advice.families.iter().all(|family| family.advised.amount == 14));
+    }
+
+    #[test]
+    fn clients_of_one_request_are_no_reason_for_a_limit() {
+        let windows = [Duration::from_secs(1)];
+        let of =
+            |clients: &[u64]| advise(&at_once(clients, 1), &windows, "1%".parse().unwrap(), || ());
+        assert!(of(&[1, 2]).is_ok() && of(&[1, 1, 2, 2]).is_ok());
+        assert_eq!(of(&[1, 1, 2]).unwrap_err(), AdviseError::MostOnce { once: 2, clients: 3 });
+        assert_eq!(of(&[1]).unwrap_err(), AdviseError::MostOnce { once: 1, clients: 1 });
     }
 
     #[test]

@@ -11,7 +11,7 @@ use lockage_core::parse_duration;
 
 use super::{command_error, page, read};
 use crate::advise::{Share, check_windows, fitting_windows, work};
-use crate::input::{By, Format};
+use crate::input::ReadOptions;
 use crate::report::{AdviceReport, advice_chart, html, json};
 use crate::terminal::{Progress, width};
 
@@ -20,16 +20,12 @@ use crate::terminal::{Progress, width};
 #[command(after_help = "Example:
   lockage-sim advise access.log --by user --deny-clients 0.5%")]
 pub(super) struct AdviseArgs {
-    /// An access log of Apache or nginx (common or combined format), or a CSV of
-    /// timestamp,key[,cost]; - is standard input
+    /// An access log of Apache, nginx or another server, JSON, logfmt, or a CSV of
+    /// timestamp,key[,cost], also packed as .gz or .zst; - is standard input
     #[arg(value_name = "LOG")]
     file: PathBuf,
-    /// The format of the file
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// The part of a log line that is the client
-    #[arg(long, value_enum, default_value_t)]
-    by: By,
+    #[command(flatten)]
+    options: ReadOptions,
     /// Deny fewer than this share of the clients at least once; with 0% none
     #[arg(long, value_name = "SHARE", default_value = "1%")]
     deny_clients: Share,
@@ -55,7 +51,7 @@ pub(super) struct AdviseArgs {
 pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     check_windows(&args.windows)
         .map_err(|error| command_error("advise", ErrorKind::ValueValidation, error.to_string()))?;
-    let study = read(&args.file, args.format, args.by)?;
+    let study = read(&args.file, &args.options)?;
     let mut windows = match args.windows.is_empty() {
         true => fitting_windows(&study.trace),
         false => args.windows.clone(),

@@ -19,7 +19,7 @@ use lockage_core::{Limit, parse_duration};
 
 use crate::dates;
 use crate::engine::EngineKind;
-use crate::input::{self, By, Format};
+use crate::input::{self, ReadOptions};
 use crate::report::table::Tables;
 use crate::report::{self, Report, Source};
 use crate::scenario::{Given, Scenario};
@@ -62,15 +62,11 @@ enum Command {
   zcat access.log.*.gz | lockage-sim replay - --by user --limit \"sliding-log 5/s\" --html report.html")]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 struct ReplayArgs {
-    /// An access log of Apache or nginx (common or combined format), or a CSV of
-    /// timestamp,key[,cost]; - is standard input
+    /// An access log of Apache, nginx or another server, JSON, logfmt, or a CSV of
+    /// timestamp,key[,cost], also packed as .gz or .zst; - is standard input
     file: PathBuf,
-    /// The format of the file
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// The part of a log line that is the key
-    #[arg(long, value_enum, default_value_t)]
-    by: By,
+    #[command(flatten)]
+    options: ReadOptions,
     #[arg(long = "limit", value_name = "SPEC", required = true, help = LIMIT)]
     limits: Vec<Given<Limit>>,
     /// The seed of jitter and clocks: one seed, one report
@@ -165,7 +161,7 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
-            let study = read(&args.file, args.format, args.by)?;
+            let study = read(&args.file, &args.options)?;
             let waiting = args.waits.waiting(args.seed);
             let clocks = args.clocks.clocks(args.seed);
             report(Study { waiting, clocks, ..study }, &args.limits, &args.common)
@@ -246,16 +242,16 @@ impl WaitArgs {
     }
 }
 
-fn read(file: &Path, format: Format, by: By) -> Result<Study> {
+fn read(file: &Path, options: &ReadOptions) -> Result<Study> {
     let mut progress = Progress::bytes(file);
-    let input = input::read(file, format, by, |bytes| progress.at(bytes))?;
+    let input = input::read(file, options, |bytes| progress.at(bytes))?;
     progress.finish();
     warn_of_other_units(&input.trace);
     let name = match file.file_name() {
         Some(name) if name != "-" => name.to_string_lossy().into_owned(),
         _ => "standard input".to_owned(),
     };
-    let source = Source::File { name, unparsed: input.unparsed };
+    let source = Source::File { name, unparsed: input.unparsed, reading: input.reading };
     let trace = Rc::new(input.trace);
     Ok(Study { trace, source, plans: Vec::new(), waiting: None, clocks: None })
 }

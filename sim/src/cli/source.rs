@@ -11,7 +11,7 @@ use lockage_core::{Timestamp, parse_duration};
 
 use super::{command_error, read};
 use crate::dates;
-use crate::input::{By, Format};
+use crate::input::ReadOptions;
 use crate::report::Source;
 use crate::scenario::Scenario;
 use crate::study::Study;
@@ -56,16 +56,12 @@ impl TrafficArgs {
 /// A file, or the shape of traffic.
 #[derive(Debug, Args)]
 pub(super) struct TraceArgs {
-    /// An access log or a CSV, - for standard input, a scenario (a file whose name ends in .toml), or the
+    /// A log or a CSV (see replay --help), - for standard input, a scenario (a file whose name ends in .toml), or the
     /// shape of synthetic traffic, such as "poisson 5/s" (see explore --help)
     #[arg(value_name = "TRACE")]
     trace: String,
-    /// The format of the file
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
-    /// The part of a log line that is the key
-    #[arg(long, value_enum, default_value_t)]
-    by: By,
+    #[command(flatten)]
+    options: ReadOptions,
     #[command(flatten)]
     traffic: TrafficArgs,
 }
@@ -81,7 +77,7 @@ impl TraceArgs {
     pub(super) fn has_options(&self) -> bool {
         let TrafficArgs { seed, duration, keys, cost, start } = &self.traffic;
         let made_up = seed.is_some() || duration.is_some() || keys.is_some() || cost.is_some();
-        let is_read = self.format != Format::default() || self.by != By::default();
+        let is_read = self.options != ReadOptions::default();
         made_up || start.is_some() || is_read
     }
 
@@ -97,7 +93,7 @@ impl TraceArgs {
     pub(super) fn study(&self, command: &str) -> Result<Study> {
         let file = Path::new(&self.trace);
         if self.trace == "-" || file.exists() {
-            return read(file, self.format, self.by);
+            return read(file, &self.options);
         }
         let wrong =
             |text: String| anyhow!(command_error(command, ErrorKind::ValueValidation, text));

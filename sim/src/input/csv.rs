@@ -3,9 +3,13 @@
 use std::borrow::Cow;
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
-use lockage_core::Timestamp;
 
 use super::NotARequest;
+use super::client::Clients;
+use super::facts::{Facts, Found, by_network};
+use super::fields::Fields as Pairs;
+use super::options::{By, ReadOptions};
+use super::records::{self, TIME};
 use super::text::escape_invalid;
 use crate::dates;
 
@@ -13,38 +17,66 @@ use crate::dates;
 ///
 /// Lines are independent: a field cannot continue on the next line, so an open quote spoils only its
 /// own line.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct CsvParser {
+    by: By,
+    key: Option<String>,
+    time: Option<String>,
     columns: Columns,
     started: bool,
     fields: Fields,
 }
 
 impl CsvParser {
-    /// Returns whether the first line of a file is a header or a request of this format.
-    pub(super) fn recognises(&mut self, line: &[u8]) -> bool {
-        matches!(self.parse(line), Ok(_) | Err(NotARequest::Header | NotARequest::BadHeader(_)))
+    pub(super) fn new(options: &ReadOptions) -> CsvParser {
+        let ReadOptions { by, key, time, .. } = options.clone();
+        CsvParser {
+            by,
+            key,
+            time,
+            columns: Columns::default(),
+            started: false,
+            fields: Fields::default(),
+        }
+    }
+
+    /// Returns the key, time and cost in words.
+    pub(super) fn describe(&self, ipv6_prefix: u8) -> [String; 3] {
+        let Columns { timestamp, key, cost, ref names, .. } = self.columns;
+        let name = |column: usize| match names.get(column) {
+            Some(name) => format!("column `{name}`"),
+            None => format!("column {}", column + 1),
+        };
+        let time = format!("{}, whole numbers in microseconds", name(timestamp));
+        let cost = cost.map_or("1 each".to_owned(), |column| format!("{}, or 1", name(column)));
+        [by_network(&name(key), ipv6_prefix), time, cost]
     }
 
     /// Parses the time, the key and the cost of a line.
     pub(super) fn parse(
         &mut self,
         line: &[u8],
-    ) -> Result<(Timestamp, Cow<'_, str>, u64), NotARequest> {
+        clients: &Clients,
+        facts: &mut Facts,
+    ) -> Result<Found<'static>, NotARequest> {
+        if !self.started {
+            self.fields.separate(line);
+        }
         self.fields.split(line)?;
         if !self.started {
             self.started = true;
-            if let Some(columns) = Columns::from_header(&self.fields)? {
+            if let Some(columns) = self.header()? {
                 self.columns = columns;
                 return Err(NotARequest::Header);
             }
+            self.columns = self.by_number()?;
         }
-        let Columns { timestamp, key, cost, ref count, .. } = self.columns;
+        let Columns { timestamp, key, cost, ref count, must_be_client, .. } = self.columns;
         let found = self.fields.count();
         if !count.contains(&found) {
-            let expected = match self.columns.from_header {
-                true => "as many as the header",
-                false => "timestamp,key[,cost]",
+            let expected = match self.columns.names.is_empty() {
+                false => "as many as the header",
+                true => "timestamp,key[,cost]",
             };
             return Err(format!("expected {expected}, found {found} fields").into());
         }
@@ -57,12 +89,93 @@ impl CsvParser {
         if key.is_empty() {
             return Err("no key".into());
         }
-        Ok((at, key, cost))
+        let (key, is_list) = match must_be_client {
+            true => clients
+                .of_text(key.as_bytes())
+                .ok_or_else(|| format!("{key:?} is no address and no host name"))?,
+            false => {
+                let (key, is_list) = clients.of_any(key.as_bytes());
+                (key.into_owned(), is_list)
+            }
+        };
+        facts.count(true, is_list);
+        Ok(Found { at, key: key.into(), cost })
+    }
+
+    /// Parses a header, whose columns may be in any order and among others; `None` if it is none.
+    ///
+    /// The timestamp decides: a key may have any name.
+    fn header(&self) -> Result<Option<Columns>, NotARequest> {
+        let names: Vec<String> =
+            (0..self.fields.count()).map(|i| self.fields.get(i).into_owned()).collect();
+        let find = |wanted: &str| {
+            let column = Pairs::Pairs(names.iter().map(|name| (name.into(), "".into())).collect());
+            let (name, _) = column.get(wanted)?;
+            names.iter().position(|other| *other == name)
+        };
+        let any = |wanted: &[&str]| wanted.iter().find_map(|name| find(name));
+        let missing = |name: &str| {
+            let there = names.join(", ");
+            NotARequest::BadHeader(format!(
+                "the header has no column named {name}, but {there}: see --key and --time"
+            ))
+        };
+        let timestamp = match &self.time {
+            Some(name) if find(name).is_none() && number(name).is_some() => None,
+            Some(name) => Some(find(name).ok_or_else(|| missing(name))?),
+            None => any(&TIME),
+        };
+        let Some(timestamp) = timestamp else { return Ok(None) };
+        let wanted = self.key.as_deref();
+        let numbered = || wanted.and_then(number).filter(|column| *column < names.len());
+        let own = find(wanted.unwrap_or("key")).or_else(numbered);
+        let own = own.filter(|_| wanted.is_some() || self.by == By::Address);
+        let by = wanted.map_or(Some(self.by), By::named);
+        let key = own.or_else(|| any(by.map_or(&[], records::names)));
+        let key = key.ok_or_else(|| {
+            missing(wanted.unwrap_or(if self.by == By::Address { "key" } else { self.by.name() }))
+        })?;
+        let must_be_client = own.is_none() && by == Some(By::Address);
+        let (cost, most) = (find("cost"), names.len());
+        // A row may omit the cost if it is last.
+        let least = if cost == Some(most - 1) { most - 1 } else { most };
+        Ok(Some(Columns { timestamp, key, cost, count: least..=most, names, must_be_client }))
+    }
+
+    /// Returns the columns of a file without a header.
+    fn by_number(&self) -> Result<Columns, NotARequest> {
+        let wrong = |option: &str| {
+            Err(NotARequest::BadHeader(format!(
+                "{option} needs a header that names the columns, or the number of one"
+            )))
+        };
+        let mut columns = Columns::default();
+        if self.by != By::Address {
+            return wrong(&format!("--by {}", self.by.name()));
+        }
+        for (option, name, column) in
+            [("--key", &self.key, &mut columns.key), ("--time", &self.time, &mut columns.timestamp)]
+        {
+            let Some(name) = name else { continue };
+            let Some(number) = number(name).filter(|number| *number < self.fields.count()) else {
+                return wrong(&format!("{option} {name}"));
+            };
+            *column = number;
+        }
+        if self.key.is_some() || self.time.is_some() {
+            (columns.cost, columns.count) = (None, self.fields.count()..=self.fields.count());
+        }
+        Ok(columns)
     }
 }
 
+/// Returns the column of this number, which is counted from 1.
+fn number(name: &str) -> Option<usize> {
+    name.parse::<usize>().ok()?.checked_sub(1)
+}
+
 /// Parses a cost: a whole number above zero, in decimal digits.
-fn parse_cost(text: &str) -> Result<u64, String> {
+pub(super) fn parse_cost(text: &str) -> Result<u64, String> {
     if text.is_empty() {
         return Err("no cost: leave the column out, or write a whole number from 1 on".to_owned());
     }
@@ -85,35 +198,16 @@ struct Columns {
     key: usize,
     cost: Option<usize>,
     count: std::ops::RangeInclusive<usize>,
-    from_header: bool,
+    /// Those of the header, if there is one.
+    names: Vec<String>,
+    /// Whether the key's column promises an address.
+    must_be_client: bool,
 }
 
 impl Default for Columns {
     fn default() -> Self {
-        Columns { timestamp: 0, key: 1, cost: Some(2), count: 2..=3, from_header: false }
-    }
-}
-
-impl Columns {
-    /// Parses a header, whose columns may be in any order and among others; `None` if it is none.
-    fn from_header(fields: &Fields) -> Result<Option<Columns>, NotARequest> {
-        let find =
-            |name: &str| (0..fields.count()).find(|&i| fields.get(i).eq_ignore_ascii_case(name));
-        match (find("timestamp"), find("key")) {
-            (Some(timestamp), Some(key)) => {
-                let (cost, most) = (find("cost"), fields.count());
-                // A row may omit the cost if it is last.
-                let least = if cost == Some(most - 1) { most - 1 } else { most };
-                let count = least..=most;
-                Ok(Some(Columns { timestamp, key, cost, count, from_header: true }))
-            }
-            (None, None) => Ok(None),
-            (Some(_), None) => {
-                Err(NotARequest::BadHeader("the header has no column named key".to_owned()))
-            }
-            // A key may have this name; the timestamp decides.
-            (None, Some(_)) => Ok(None),
-        }
+        let (cost, count) = (Some(2), 2..=3);
+        Columns { timestamp: 0, key: 1, cost, count, names: Vec::new(), must_be_client: false }
     }
 }
 
@@ -128,13 +222,24 @@ struct Fields {
 
 impl Default for Fields {
     fn default() -> Self {
-        // A carriage return within a line is a character like any other.
-        let reader = ReaderBuilder::new().terminator(Terminator::Any(b'\n')).build();
-        Fields { reader, text: Vec::new(), ends: Vec::new(), count: 0 }
+        Fields { reader: reader(b','), text: Vec::new(), ends: Vec::new(), count: 0 }
     }
 }
 
+/// Returns a reader of fields with this separator.
+fn reader(separator: u8) -> Reader {
+    // A carriage return within a line is a character like any other.
+    ReaderBuilder::new().terminator(Terminator::Any(b'\n')).delimiter(separator).build()
+}
+
 impl Fields {
+    /// Takes the separator of a line: a tab, a comma, or a semicolon.
+    fn separate(&mut self, line: &[u8]) {
+        let separators = [b'\t', b',', b';'];
+        let separator = separators.into_iter().find(|separator| line.contains(separator));
+        self.reader = reader(separator.unwrap_or(b','));
+    }
+
     fn split(&mut self, line: &[u8]) -> Result<(), NotARequest> {
         self.reader.reset();
         // No record has more text or more fields than its line has bytes, the line's end included.
@@ -166,12 +271,20 @@ mod tests {
     use super::*;
 
     fn parse(parser: &mut CsvParser, line: &str) -> Result<(u64, String, u64), String> {
-        match parser.parse(line.as_bytes()) {
-            Ok((at, key, cost)) => Ok((at.as_micros(), key.into_owned(), cost)),
+        match parser.parse(
+            line.as_bytes(),
+            &ReadOptions::default().clients(),
+            &mut Facts::default(),
+        ) {
+            Ok(Found { at, key, cost }) => Ok((at.as_micros(), key.into_owned(), cost)),
             Err(NotARequest::Header) => Err("header".to_owned()),
             Err(NotARequest::BadHeader(reason)) => Err(format!("bad header: {reason}")),
             Err(NotARequest::Unparsed(reason)) => Err(reason),
         }
+    }
+
+    fn new() -> CsvParser {
+        CsvParser::new(&ReadOptions::default())
     }
 
     fn row(at: u64, key: &str, cost: u64) -> Result<(u64, String, u64), String> {
@@ -180,7 +293,7 @@ mod tests {
 
     #[test]
     fn rows_with_and_without_a_cost() {
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         assert_eq!(parse(&mut parser, "5,alice"), row(5, "alice", 1));
         assert_eq!(parse(&mut parser, "6 , bob , 3"), row(6, "bob", 3));
         assert_eq!(
@@ -193,7 +306,7 @@ mod tests {
 
     #[test]
     fn a_header_names_the_columns() {
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         assert_eq!(parse(&mut parser, "Key,status,Timestamp,COST"), Err("header".to_owned()));
         assert_eq!(parse(&mut parser, "alice,200,5,3"), row(5, "alice", 3));
         assert_eq!(parse(&mut parser, "alice,200,5"), row(5, "alice", 1));
@@ -201,20 +314,20 @@ mod tests {
         // Only the first line can be a header.
         assert!(parse(&mut parser, "Key,status,Timestamp,COST").unwrap_err().contains("neither"));
 
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         assert_eq!(parse(&mut parser, "timestamp,key"), Err("header".to_owned()));
         assert_eq!(parse(&mut parser, "5,alice"), row(5, "alice", 1));
         assert!(parse(&mut parser, "5,alice,3").unwrap_err().contains("as many as the header"));
 
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         assert_eq!(parse(&mut parser, "timestamp,cost,key"), Err("header".to_owned()));
         assert!(parse(&mut parser, "5,alice").unwrap_err().contains("as many as the header"));
 
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         assert!(parse(&mut parser, "timestamp,user").unwrap_err().contains("bad header"));
 
         // A first line that names no timestamp is a row.
-        assert_eq!(parse(&mut CsvParser::default(), "5,key"), row(5, "key", 1));
+        assert_eq!(parse(&mut new(), "5,key"), row(5, "key", 1));
     }
 
     #[test]
@@ -241,14 +354,14 @@ mod tests {
             ("5,alice,18446744073709551616", "64 bits"),
             ("5,\"alice,1", "quote is left open"),
         ] {
-            let reason = parse(&mut CsvParser::default(), line).unwrap_err();
+            let reason = parse(&mut new(), line).unwrap_err();
             assert!(reason.contains(expected), "{line}: {reason}");
         }
     }
 
     #[test]
     fn a_bad_row_does_not_spoil_the_next() {
-        let mut parser = CsvParser::default();
+        let mut parser = new();
         for _ in 0..3 {
             assert!(parse(&mut parser, "5,\"alice").is_err());
             assert_eq!(parse(&mut parser, "5,alice"), row(5, "alice", 1));
@@ -257,8 +370,12 @@ mod tests {
 
     #[test]
     fn keys_that_are_not_utf8_stay_apart() {
-        let mut parser = CsvParser::default();
-        let first = parser.parse(b"5,\xe4").ok().unwrap().1.into_owned();
-        assert_ne!(first, parser.parse(b"5,\xe5").ok().unwrap().1);
+        let mut parser = new();
+        let mut key = |line: &[u8]| {
+            let found =
+                parser.parse(line, &ReadOptions::default().clients(), &mut Facts::default());
+            found.ok().unwrap().key.into_owned()
+        };
+        assert_ne!(key(b"5,\xe4"), key(b"5,\xe5"));
     }
 }

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 
-use jiff::fmt::strtime;
-use lockage_core::Timestamp;
-
-use super::By;
-use super::text::escape_invalid;
+use super::client::{Clients, address};
+use super::facts::{Facts, Found, by_network};
+use super::head::{Client, Head};
+use super::options::{By, ReadOptions};
+use super::prefix::{Prefix, strip};
+use super::text::{escape_invalid, excerpt, quoted};
 use crate::dates;
 
 // Parsed by hand, since real logs need more leniency than the parsers that were tried have (`access_log_parser` refuses
@@ -25,14 +26,16 @@ const LACKS: [&str; 4] = [
 /// The parts of a line. The agent may be cut off.
 #[derive(Debug, PartialEq, Eq)]
 struct Parts<'a> {
-    address: &'a [u8],
-    user: &'a [u8],
+    /// The client, the identity and the user, and all that is in front of them.
+    head: &'a [u8],
     date: &'a [u8],
     /// `GET /path HTTP/1.1`, or whatever the client sent instead.
     request: &'a [u8],
     status: &'a [u8],
     referer: Option<&'a [u8]>,
     agent: Option<&'a [u8]>,
+    /// What follows the quoted agent.
+    rest: &'a [u8],
 }
 
 impl<'a> Parts<'a> {
@@ -42,37 +45,28 @@ impl<'a> Parts<'a> {
     /// The first thing that it lacks.
     fn of(line: &'a [u8]) -> Result<Parts<'a>, &'static str> {
         let mut had = 0;
-        // Apache's vhost_combined puts `host:port ` first.
-        let without_host = host_and_port(line).and_then(|line| Parts::from_address(line, &mut had));
-        let parts = without_host.or_else(|| Parts::from_address(line, &mut had));
-        parts.ok_or(LACKS[had])
-    }
-
-    /// Splits `address identity user [date] "request" ...`; `had` gets the most parts that were there.
-    fn from_address(line: &'a [u8], had: &mut usize) -> Option<Parts<'a>> {
-        let (address, rest) = word(line)?;
-        let (_, rest) = word(rest)?;
         // A user's name may have anything in it, even a text like a date.
         let mut tried = None;
-        for place in 1..rest.len() {
-            if !rest[place..].starts_with(b" [") {
+        for place in 1..line.len() {
+            if !line[place..].starts_with(b" [") {
                 continue;
             }
             let begin = place + 2;
             let end = match tried {
                 // No wanted part follows it, and nothing else would.
                 Some(end) if end >= begin => continue,
-                _ => begin + rest[begin..].iter().position(|&byte| byte == b']')?,
+                _ => match line[begin..].iter().position(|&byte| byte == b']') {
+                    Some(length) => begin + length,
+                    None => break,
+                },
             };
             tried = Some(end);
-            *had = (*had).max(1);
-            let (user, date) = (&rest[..place], &rest[begin..end]);
-            let tail = Parts::from_request(&rest[end + 1..], had);
-            if let Some(parts) = tail {
-                return Some(Parts { address, user, date, ..parts });
+            had = had.max(1);
+            if let Some(parts) = Parts::from_request(&line[end + 1..], &mut had) {
+                return Ok(Parts { head: &line[..place], date: &line[begin..end], ..parts });
             }
         }
-        None
+        Err(LACKS[had])
     }
 
     /// Splits ` "request" status size`, and what servers add.
@@ -88,20 +82,11 @@ impl<'a> Parts<'a> {
             Some(text) => text,
             None => after_digits(text)?,
         };
-        let parts = |referer, agent| {
-            let nothing = &b""[..];
-            Parts {
-                address: nothing,
-                user: nothing,
-                date: nothing,
-                request,
-                status,
-                referer,
-                agent,
-            }
-        };
+        let nothing = &b""[..];
+        let (head, date, rest) = (nothing, nothing, nothing);
+        let short = Parts { head, date, request, status, referer: None, agent: None, rest };
         match text {
-            [] => return Some(parts(None, None)),
+            [] => return Some(short),
             [b' ', ..] => *had = (*had).max(3),
             _ => return None,
         }
@@ -110,27 +95,18 @@ impl<'a> Parts<'a> {
             [b'"', ..] => {
                 let (referer, text) = closed_quote(text)?;
                 let agent = text.strip_prefix(b" \"")?;
-                Some(parts(Some(referer), Some(&agent[..quoted(agent)])))
+                let (agent, rest) = agent.split_at(quoted(agent));
+                Some(Parts { referer: Some(referer), agent: Some(agent), rest, ..short })
             }
-            _ => Some(parts(None, None)),
+            _ => Some(short),
         }
     }
-}
 
-/// Returns what follows `host:port `.
-fn host_and_port(line: &[u8]) -> Option<&[u8]> {
-    let (first, rest) = word(line)?;
-    let colon = first.iter().position(|&byte| byte == b':')?;
-    let port = &first[colon + 1..];
-    let is_port = colon > 0 && !port.is_empty() && port.iter().all(u8::is_ascii_digit);
-    is_port.then_some(rest)
-}
-
-/// Splits off a word and the space after it.
-fn word(text: &[u8]) -> Option<(&[u8], &[u8])> {
-    let is_space = |byte: &u8| matches!(byte, b' ' | b'\t'..=b'\r');
-    let end = text.iter().position(is_space).filter(|&end| end > 0 && text[end] == b' ')?;
-    Some((&text[..end], &text[end + 1..]))
+    /// Returns the addresses in the quoted text that follows the agent, where nginx's packages log `X-Forwarded-For`.
+    fn forwarded(&self) -> Option<&'a [u8]> {
+        let (list, _) = closed_quote(self.rest.strip_prefix(b"\"")?)?;
+        list.split(|&byte| byte == b',').all(|entry| address(entry).is_some()).then_some(list)
+    }
 }
 
 /// Splits off ` "quoted text"`.
@@ -140,84 +116,127 @@ fn closed_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((inside, rest.strip_prefix(b"\"")?))
 }
 
-/// Returns the length up to the quote that is not escaped, or up to the end, without a last backslash that escapes
-/// nothing.
-fn quoted(text: &[u8]) -> usize {
-    let mut place = 0;
-    while let Some(byte) = text.get(place) {
-        match byte {
-            b'"' => return place,
-            b'\\' if place + 1 == text.len() => return place,
-            b'\\' => place += 2,
-            _ => place += 1,
-        }
-    }
-    place
-}
-
 /// Returns what follows the digits; `None` without any.
 fn after_digits(text: &[u8]) -> Option<&[u8]> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| &text[digits..])
 }
 
-const DATE: &str = "%d/%b/%Y:%H:%M:%S %z";
-
 /// Parses lines of a log into the time and key of a request.
 #[derive(Debug)]
 pub(super) struct LogParser {
-    by: By,
+    key: Key,
+    prefix: Prefix,
+}
+
+/// The part of a line that is the key.
+#[derive(Clone, Copy, Debug)]
+enum Key {
+    By(By),
+    /// The word of this number, from 1.
+    Word(usize),
 }
 
 impl LogParser {
-    pub(super) fn new(by: By) -> Self {
-        LogParser { by }
+    /// # Errors
+    /// If the key is none of a log.
+    pub(super) fn new(options: &ReadOptions) -> Result<LogParser, String> {
+        let key = match &options.key {
+            None => Key::By(options.by),
+            Some(name) => match (name.parse(), By::named(name)) {
+                (Ok(number @ 1..), _) => Key::Word(number),
+                (_, Some(by)) => Key::By(by),
+                _ => {
+                    return Err(format!(
+                        "--key {name}: an access log has {}, or the number of a word",
+                        By::names()
+                    ));
+                }
+            },
+        };
+        Ok(LogParser { key, prefix: Prefix::new() })
+    }
+
+    /// Returns the key, time and cost in words.
+    pub(super) fn describe(&self, ipv6_prefix: u8) -> [String; 3] {
+        let key = match self.key {
+            Key::By(By::Address) => by_network("the client's address or host name", ipv6_prefix),
+            Key::By(by) => format!("the {}", by.name()),
+            Key::Word(number) => format!("word {number} of a line"),
+        };
+        [key, "the [date]".to_owned(), "1 each".to_owned()]
     }
 
     /// Parses the time and the key of a line.
-    pub(super) fn parse<'a>(&self, line: &'a [u8]) -> Result<(Timestamp, Cow<'a, str>), String> {
+    pub(super) fn parse<'a>(
+        &mut self,
+        line: &'a [u8],
+        clients: &Clients,
+        facts: &mut Facts,
+    ) -> Result<Found<'a>, String> {
         let parts = Parts::of(line)?;
-        Ok((date(parts.date)?, escape_invalid(self.key(&parts))))
-    }
-
-    /// Returns the key, or `-` as servers write it if the line has none.
-    fn key<'a>(&self, parts: &Parts<'a>) -> &'a [u8] {
-        let key = match self.by {
-            By::Address => Some(parts.address),
-            By::User => Some(parts.user),
-            By::Method => method_and_path(parts.request).map(|(method, _)| method),
-            By::Path => method_and_path(parts.request).map(|(_, path)| path),
-            By::Status => Some(parts.status),
-            By::Referer => parts.referer,
-            By::Agent => parts.agent,
+        let (at, has_zone) = dates::of_log(&escape_invalid(parts.date))?;
+        let text =
+            |part: &'a [u8]| (escape_invalid(if part.is_empty() { b"-" } else { part }), false);
+        let (key, is_list) = match self.key {
+            Key::By(By::Address) => self.client(&parts, clients, facts)?,
+            Key::By(By::User) => text(self.head(parts.head, facts)?.user),
+            Key::By(By::Method) => text(method_and_path(parts.request).0),
+            Key::By(By::Path) => text(method_and_path(parts.request).1),
+            Key::By(By::Status) => text(parts.status),
+            Key::By(By::Referer) => text(parts.referer.unwrap_or_default()),
+            Key::By(By::Agent) => text(parts.agent.unwrap_or_default()),
+            Key::Word(number) => {
+                let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+                clients.of_any(words.nth(number - 1).ok_or("it has fewer words")?)
+            }
         };
-        key.filter(|key| !key.is_empty()).unwrap_or(b"-")
+        facts.count(has_zone, is_list);
+        Ok(Found { at, key, cost: 1 })
+    }
+
+    fn client<'a>(
+        &mut self,
+        parts: &Parts<'a>,
+        clients: &Clients,
+        facts: &mut Facts,
+    ) -> Result<(Cow<'a, str>, bool), String> {
+        let entries = match self.head(parts.head, facts)?.client {
+            Client::HostName(name) => return Ok((name.into(), false)),
+            Client::Addresses(entries) => entries,
+        };
+        let forwarded = parts.forwarded().filter(|_| !clients.trusted.is_empty());
+        let forwarded = forwarded.into_iter().flat_map(|list| list.split(|&byte| byte == b','));
+        let chain: Vec<&[u8]> = forwarded.chain(entries).collect();
+        let client =
+            clients.of_list(chain.iter().copied()).ok_or("the last of the list is no address")?;
+        Ok((clients.key(client).into(), chain.len() > 1))
+    }
+
+    fn head<'a>(&mut self, head: &'a [u8], facts: &mut Facts) -> Result<Head<'a>, String> {
+        let (found, prefix) = strip(head, &self.prefix, &Head::of).ok_or_else(|| {
+            let head = excerpt(head);
+            format!("expected an address or a host name, an identity and a user before the [date], found {head:?}")
+        })?;
+        facts.has_prefix(&prefix);
+        self.prefix = prefix;
+        Ok(found)
     }
 }
 
-fn date(text: &[u8]) -> Result<Timestamp, String> {
-    let parsed = std::str::from_utf8(text)
-        .ok()
-        .and_then(|text| strtime::parse(DATE, text).ok()?.to_timestamp().ok());
-    let date = parsed.ok_or_else(|| {
-        let text = escape_invalid(text);
-        format!("expected a date such as [17/May/2015:10:05:03 +0000], found [{text}]")
-    })?;
-    dates::from_calendar(date)
-}
-
-/// Returns the method and the path without its query; `None` for a line that is no request, such as
+/// Returns the method and the path without its query; empty ones for a line that is no request, such as
 /// the first bytes of a TLS handshake on a plain port.
-fn method_and_path(request: &[u8]) -> Option<(&[u8], &[u8])> {
-    let space = request.iter().position(|&byte| byte == b' ')?;
+pub(super) fn method_and_path(request: &[u8]) -> (&[u8], &[u8]) {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let space = request.iter().position(|&byte| byte == b' ');
+    let Some(space) = space.filter(|&space| request[..space].iter().all(is_plain)) else {
+        return (b"", b"");
+    };
     let (method, target) = (&request[..space], &request[space + 1..]);
-    if !method.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_') {
-        return None;
-    }
     // The version is after the last space: a client that sends spaces in a path has them logged.
     let end = target.iter().rposition(|&byte| byte == b' ').unwrap_or(target.len());
-    let path = target[..end].split(|&byte| byte == b'?').next()?;
-    Some((method, path))
+    let path = target[..end].split(|&byte| byte == b'?').next().unwrap_or_default();
+    (method, path)
 }
 
 #[cfg(test)]
@@ -229,10 +248,10 @@ mod tests {
 
     /// The parts of a line, as a pattern. Each that matches alone is had.
     const PATTERN: [&str; 4] = [
-        r"^(?:[^\s:]+:\d+ )?(?<address>\S+) \S+ (?<user>.+?) \[(?<date>[^\]]*)\]",
+        r"^(?<head>.+?) \[(?<date>[^\]]*)\]",
         r#" "(?<request>(?:[^"\\]|\\.)*)""#,
         r" (?<status>\d{3}|-) (?:\d+|-)",
-        r#"(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*).*| [^"].*)?$"#,
+        r#"(?: "(?<referer>(?:[^"\\]|\\.)*)" "(?<agent>(?:[^"\\]|\\.)*)(?<rest>.*)| [^"].*)?$"#,
     ];
 
     fn by_pattern(line: &[u8]) -> Result<Parts<'_>, &'static str> {
@@ -246,13 +265,13 @@ mod tests {
         let part = |name| found.name(name).map(|part| part.as_bytes());
         let must = |name| part(name).unwrap();
         Ok(Parts {
-            address: must("address"),
-            user: must("user"),
+            head: must("head"),
             date: must("date"),
             request: must("request"),
             status: must("status"),
             referer: part("referer"),
             agent: part("agent"),
+            rest: part("rest").unwrap_or_default(),
         })
     }
 
@@ -274,24 +293,27 @@ mod tests {
         }
     }
 
+    fn parse(options: &ReadOptions, line: &[u8]) -> Result<(u64, String), String> {
+        let mut parser = LogParser::new(options)?;
+        let found = parser.parse(line, &options.clients(), &mut Facts::default())?;
+        Ok((found.at.as_micros(), found.key.into_owned()))
+    }
+
     fn key(by: By, line: &str) -> String {
-        LogParser::new(by)
-            .parse(line.as_bytes())
-            .unwrap_or_else(|reason| panic!("{reason}: {line}"))
-            .1
-            .into_owned()
+        let options = ReadOptions { by, ..ReadOptions::default() };
+        parse(&options, line.as_bytes()).unwrap_or_else(|reason| panic!("{reason}: {line}")).1
     }
 
     fn reason(line: &[u8]) -> String {
-        LogParser::new(By::Address).parse(line).unwrap_err()
+        parse(&ReadOptions::default(), line).unwrap_err()
     }
 
     const COMBINED: &str = r#"192.0.2.7 - bob [17/May/2015:12:05:03 +0200] "POST /a/b?c=d HTTP/1.1" 201 5 "https://example.com/" "curl/8""#;
 
     #[test]
     fn a_combined_line_has_a_time_and_every_key() {
-        let (at, _) = LogParser::new(By::Address).parse(COMBINED.as_bytes()).unwrap();
-        assert_eq!(at.as_micros(), 1_431_857_103_000_000);
+        let (at, _) = parse(&ReadOptions::default(), COMBINED.as_bytes()).unwrap();
+        assert_eq!(at, 1_431_857_103_000_000);
         for (by, expected) in [
             (By::Address, "192.0.2.7"),
             (By::User, "bob"),
@@ -306,13 +328,116 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_of_any_kind() {
+    fn a_client_is_found_behind_any_prefix() {
         let rest = r#"- - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 5"#;
-        for address in
-            ["192.0.2.1", "2001:db8::1", "::1", "host.example.org", "192.0.2.1:5555", "unix:"]
-        {
-            assert_eq!(key(By::Address, &format!("{address} {rest}")), address);
-            assert_eq!(key(By::Address, &format!("www.example.org:443 {address} {rest}")), address);
+        for prefix in [
+            "",
+            "www.example.org:443 ",
+            "www.example.org ",
+            "_ ",
+            "May 17 10:05:03 web1 nginx: ",
+            "May  7 10:05:03 web1 nginx[123]: ",
+            "May 17 10:05:03 10.0.0.5 nginx: ",
+            "May 17 10:05:03 nginx: ",
+            "May 17 10:05:03.123456 web1 nginx: ",
+            "May 17 2015 10:05:03 web1 nginx: ",
+            "May 17 10:05:03 ",
+            "Sun 2015-05-17 10:05:03 UTC web1 nginx.service[1]: ",
+            "2015-05-17T10:05:03.123456+00:00 web1 nginx: ",
+            "2015-05-17T10:05:03+0000 web1 nginx[1]: ",
+            "1431857103.123456 web1 nginx[1]: ",
+            "[   12.345678] web1 nginx[1]: ",
+            "<190>May 17 10:05:03 web1 nginx: ",
+            "<190>1 2015-05-17T10:05:03Z web1 nginx 12 - - ",
+            "<190>1 2015-05-17T10:05:03Z web1 nginx - ID47 [a@1 b=\"c] \"][d] ",
+            "web-1  | ",
+            "web_1     | 2015-05-17T10:05:03.123456789Z ",
+            "10:05:03 web.1  | ",
+            "0|app  | ",
+            "2015-05-17T10:05:03.123456789Z stdout F ",
+            "2015-05-17T10:05:03.123456789+02:00 stderr F May 17 10:05:03 web1 nginx: ",
+            "[pod/web-7d9f/nginx] ",
+            "web-7d9f nginx ",
+            "2015/05/17 10:05:03 ",
+            "2015/05/17 10:05:03 [info] 12#12: *5 ",
+            "2015-05-17 10:05:03,123 INFO ",
+            "INFO:werkzeug:",
+            "INFO: ",
+            "     1\t",
+            "12:",
+            "access.log:",
+            "access.log:12:",
+            "./logs/access.log-12-",
+            "@40000000555869df0754d4c0 ",
+        ] {
+            for address in ["192.0.2.1", "2001:db8::1", "host.example.org", "unix:"] {
+                let line = format!("{prefix}{address} {rest}");
+                let found = key(By::Address, line.trim());
+                assert_eq!(found, address.replace("::1", "::/64"), "{line}");
+                assert_eq!(key(By::User, line.trim()), "-", "{line}");
+            }
+        }
+        for prefix in ["Hello world ", "a b c ", "Mai 17 10:05:03 web1 nginx: ", "(x) "] {
+            let reason = reason(format!("{prefix}192.0.2.1 {rest}").as_bytes());
+            assert!(reason.contains("an address or a host name"), "{prefix}: {reason}");
+        }
+    }
+
+    #[test]
+    fn a_line_number_is_no_part_of_an_address_in_a_file_of_numbers() {
+        let mut parser = LogParser::new(&ReadOptions::default()).unwrap();
+        for number in [1, 12, 2001, 2002] {
+            let line = format!(
+                "{number}:2001:db8::1 - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5"
+            );
+            let clients = ReadOptions::default().clients();
+            let found = parser.parse(line.as_bytes(), &clients, &mut Facts::default());
+            assert_eq!(found.unwrap().key, "2001:db8::/64", "{line}");
+        }
+    }
+
+    #[test]
+    fn the_client_of_a_list_is_the_last_that_is_not_trusted() {
+        let line = |head: &str, forwarded: &str| {
+            format!(
+                "{head} - - [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"curl\"{forwarded}"
+            )
+        };
+        let xff = " \"192.0.2.1, 198.51.100.7\"";
+        for (head, forwarded, trust, client) in [
+            ("192.0.2.1, 203.0.113.10", "", "", "203.0.113.10"),
+            ("192.0.2.1, 203.0.113.10", "", "203.0.113.0/24", "192.0.2.1"),
+            ("192.0.2.1, 203.0.113.10", "", "10.0.0.0/8", "203.0.113.10"),
+            ("192.0.2.1, 203.0.113.10", "", "0.0.0.0/1 128.0.0.0/1", "192.0.2.1"),
+            ("unknown, 203.0.113.10", "", "203.0.113.10", "203.0.113.10"),
+            ("192.0.2.1, 198.51.100.7 10.0.0.1", "", "10.0.0.0/8", "198.51.100.7"),
+            ("- 10.0.0.1", "", "10.0.0.0/8", "10.0.0.1"),
+            ("10.0.0.1", xff, "", "10.0.0.1"),
+            ("10.0.0.1", xff, "10.0.0.0/8", "198.51.100.7"),
+            ("203.0.113.9", xff, "10.0.0.0/8", "203.0.113.9"),
+            ("10.0.0.1", " \"-\"", "10.0.0.0/8", "10.0.0.1"),
+            ("::ffff:192.0.2.1", "", "", "192.0.2.1"),
+        ] {
+            let trust = trust.split_whitespace().map(|network| network.parse().unwrap()).collect();
+            let options = ReadOptions { trust, ..ReadOptions::default() };
+            let found = parse(&options, line(head, forwarded).as_bytes()).unwrap().1;
+            assert_eq!(found, client, "{head}{forwarded}");
+        }
+    }
+
+    #[test]
+    fn a_word_is_a_key_as_it_is() {
+        let line =
+            b"tenant-7 Hello 192.0.2.1 [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5";
+        let with = |key: &str| ReadOptions { key: Some(key.to_owned()), ..ReadOptions::default() };
+        assert_eq!(parse(&with("1"), line).unwrap().1, "tenant-7");
+        assert_eq!(parse(&with("path"), line).unwrap().1, "/");
+        assert!(parse(&with("99"), line).unwrap_err().contains("fewer words"));
+        for name in ["0", "tenant", ""] {
+            assert!(
+                parse(&with(name), line).unwrap_err().contains("address, user, method"),
+                "{name}"
+            );
         }
     }
 
@@ -348,8 +473,9 @@ mod tests {
     #[test]
     fn bytes_that_are_not_utf8_are_no_obstacle() {
         let line = b"192.0.2.1 - - [17/May/2015:10:05:03 +0000] \"GET /\xff HTTP/1.1\" 200 5 \"-\" \"\xfe\"";
-        assert_eq!(LogParser::new(By::Address).parse(line).unwrap().1, "192.0.2.1");
-        assert_eq!(LogParser::new(By::Path).parse(line).unwrap().1, "/\\xff");
+        let by = |by| ReadOptions { by, ..ReadOptions::default() };
+        assert_eq!(parse(&by(By::Address), line).unwrap().1, "192.0.2.1");
+        assert_eq!(parse(&by(By::Path), line).unwrap().1, "/\\xff");
     }
 
     #[test]
@@ -360,19 +486,19 @@ mod tests {
             ("192.0.2.1 [17/May/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", "an address"),
             (
                 "192.0.2.1 - - [17/Mai/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5",
-                "such as [17/May",
+                "such as 17/May",
             ),
             (
                 "192.0.2.1 - - [31/Feb/2015:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5",
-                "such as [17/May",
+                "such as 17/May",
             ),
             (
                 "192.0.2.1 - - [17/May/2015:25:05:03 +0000] \"GET / HTTP/1.1\" 200 5",
-                "such as [17/May",
+                "such as 17/May",
             ),
             ("192.0.2.1 - - [17/May/1915:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", "before 1970"),
             ("192.0.2.1 - - [17/May/2915:10:05:03 +0000] \"GET / HTTP/1.1\" 200 5", "too late"),
-            ("192.0.2.1 - - [] \"GET / HTTP/1.1\" 200 5", "such as [17/May"),
+            ("192.0.2.1 - - [] \"GET / HTTP/1.1\" 200 5", "such as 17/May"),
             (
                 "192.0.2.1 - - [17/May/2015:10:05:03 +0000] GET / HTTP/1.1 200 5",
                 "the quoted request",

@@ -1,75 +1,36 @@
-//! Reads traces: access logs and CSV, from a file or standard input.
+//! Reads traces: logs and CSV, from a file or standard input.
 //!
 //! Input is bytes, line by line. Lines that are no requests are counted, remembered with their reason,
-//! and skipped.
+//! and skipped, unless they are most.
 
+mod client;
 mod csv;
+mod facts;
+mod fields;
+mod head;
 mod lines;
 mod log;
+mod options;
+mod parser;
+mod prefix;
+mod records;
 mod text;
+mod unpack;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-use flate2::bufread::MultiGzDecoder;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use thiserror::Error;
 
 use crate::trace::{Request, Trace, TraceBuilder};
+pub use client::Network;
+pub use facts::Reading;
 use lines::{Counted, Lines};
+pub use options::{By, Format, ReadOptions};
+use parser::Parser;
 pub(crate) use text::{printable, shorten};
-
-/// The format of the input.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum Format {
-    /// Detected from the first lines.
-    #[default]
-    Auto,
-    /// The common or combined log format of Apache and nginx.
-    Log,
-    /// `timestamp,key[,cost]`.
-    Csv,
-}
-
-/// The part of a log line that is the key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub enum By {
-    /// The client's address or host name.
-    #[default]
-    Address,
-    /// The authenticated user.
-    User,
-    /// The request's method.
-    Method,
-    /// The request's path, without its query.
-    Path,
-    /// The response's status.
-    Status,
-    /// The referring page (combined format).
-    Referer,
-    /// The user agent (combined format).
-    Agent,
-}
-
-impl By {
-    /// Returns its name on the command line and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            By::Address => "address",
-            By::User => "user",
-            By::Method => "method",
-            By::Path => "path",
-            By::Status => "status",
-            By::Referer => "referer",
-            By::Agent => "agent",
-        }
-    }
-}
 
 /// A trace that was read.
 #[derive(Debug)]
@@ -78,6 +39,8 @@ pub struct Input {
     pub trace: Trace,
     /// The lines that are no requests.
     pub unparsed: Unparsed,
+    /// What was taken as key, time and cost.
+    pub reading: Reading,
 }
 
 /// Lines that are no requests.
@@ -117,11 +80,11 @@ pub enum InputError {
         /// The system's error.
         source: io::Error,
     },
-    /// The first lines are neither a log's nor a CSV's.
+    /// The first lines are of no known format.
     #[error(
-        "{}: line {line} is neither of an access log nor of a CSV: {text}\n\
-         expected the common or combined log format, or timestamp,key[,cost]; --format log or --format csv tells why",
-        .path.display()
+        "{}: line {line} is of no known format: {text}\n{reason}; --key FIELD names the key, and --format one of {}",
+        .path.display(),
+        Format::KNOWN.map(Format::name).join(", ")
     )]
     UnknownFormat {
         /// The file.
@@ -130,12 +93,31 @@ pub enum InputError {
         line: u64,
         /// How it begins.
         text: String,
+        /// Why it is not of the format that it is most like.
+        reason: String,
     },
-    /// A CSV has its own key, and nothing else to go by.
-    #[error("--by {} is for access logs: a CSV names its key in the second column", by.name())]
-    ByNeedsLog {
-        /// The requested key.
-        by: By,
+    /// The format has no such key.
+    #[error("{}: {reason}", .path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        reason: String,
+    },
+    /// Most lines are no requests.
+    #[error(
+        "{}: {} of its {lines} lines are no requests of {format}; {}\ntake them out, or name the format or the key: --format, --key",
+        .path.display(), .unparsed.count, first_of(.unparsed)
+    )]
+    TooManyUnparsed {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: &'static str,
+        /// The number of its lines.
+        lines: u64,
+        /// The lines that are no requests.
+        unparsed: Unparsed,
     },
     /// A CSV's header lacks a column.
     #[error("{}: {reason}", .path.display())]
@@ -156,34 +138,37 @@ pub enum InputError {
 }
 
 fn why_empty(unparsed: &Unparsed) -> String {
-    match unparsed.samples.first() {
-        None => "it is empty".to_owned(),
-        Some(first) => {
-            let count = unparsed.count;
-            format!("none of its {count} lines is a request; line {}: {}", first.line, first.reason)
-        }
+    match unparsed.count {
+        0 => "it is empty".to_owned(),
+        count => format!("none of its {count} lines is a request; {}", first_of(unparsed)),
     }
+}
+
+fn first_of(unparsed: &Unparsed) -> String {
+    let first = unparsed.samples.first();
+    first.map_or(String::new(), |first| {
+        format!("line {}: {}: {}", first.line, first.reason, first.text)
+    })
 }
 
 /// Reads the trace in the file at `path`, or on standard input if it is `-`.
 ///
-/// A file that is compressed with gzip is unpacked. After every line, `progress` gets the number of bytes of
+/// A file that is compressed with gzip or zstd is unpacked. After every line, `progress` gets the number of bytes of
 /// the file read so far.
 ///
 /// # Errors
 /// [`InputError`] if the file cannot be read, has no known format, or has no request.
 pub fn read(
     path: &Path,
-    format: Format,
-    by: By,
+    options: &ReadOptions,
     progress: impl FnMut(u64),
 ) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
     if path == Path::new("-") {
-        return read_from(io::stdin().lock(), Path::new("standard input"), format, by, progress);
+        return read_from(io::stdin().lock(), Path::new("standard input"), options, progress);
     }
     let file = File::open(path).map_err(failed)?;
-    read_from(BufReader::with_capacity(1 << 16, file), path, format, by, progress)
+    read_from(BufReader::with_capacity(1 << 16, file), path, options, progress)
 }
 
 /// How many lines the detection of the format reads.
@@ -196,82 +181,61 @@ const LINES_TO_TELL: usize = 20;
 pub fn read_from(
     source: impl BufRead,
     path: &Path,
-    format: Format,
-    by: By,
+    options: &ReadOptions,
     mut progress: impl FnMut(u64),
 ) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
-    let (mut source, bytes) = Counted::new(source);
-    let mut count = || progress(bytes.get());
-    if source.fill_buf().map_err(failed)?.starts_with(&GZIP) {
-        let unpacked = BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source));
-        return read_lines(Lines::new(unpacked), path, format, by, &mut count);
-    }
-    read_lines(Lines::new(source), path, format, by, &mut count)
-}
-
-/// The first bytes of files that are compressed with gzip.
-const GZIP: [u8; 2] = [0x1f, 0x8b];
-
-fn read_lines(
-    mut lines: Lines<impl BufRead>,
-    path: &Path,
-    format: Format,
-    by: By,
-    progress: &mut dyn FnMut(),
-) -> Result<Input, InputError> {
-    let failed = |source| InputError::Read { path: path.to_owned(), source };
+    let (source, bytes) = Counted::new(source);
+    let mut lines = Lines::new(unpack::unpack(source).map_err(failed)?);
     let mut head = Vec::new();
     while head.len() < LINES_TO_TELL && lines.advance().map_err(failed)? {
         head.push((lines.number(), lines.line().to_vec()));
     }
-    let mut parser = match format {
-        Format::Log => LineParser::Log(log::LogParser::new(by)),
-        Format::Csv => LineParser::Csv(Box::default()),
-        Format::Auto => LineParser::tell(&head, by, path)?,
+    let mut collected = Collected {
+        parser: Parser::of(&head, options, path)?,
+        builder: TraceBuilder::default(),
+        unparsed: Unparsed::default(),
     };
-    if let (LineParser::Csv(_), true) = (&parser, by != By::Address) {
-        return Err(InputError::ByNeedsLog { by });
-    }
-
-    let mut collected = Collected::default();
     for (number, line) in &head {
-        collected.take(&mut parser, *number, line, path)?;
+        collected.take(*number, line, path)?;
     }
     while lines.advance().map_err(failed)? {
-        collected.take(&mut parser, lines.number(), lines.line(), path)?;
-        progress();
+        collected.take(lines.number(), lines.line(), path)?;
+        progress(bytes.get());
     }
-    if collected.builder.is_empty() {
-        return Err(InputError::Empty { path: path.to_owned(), unparsed: collected.unparsed });
+    let Collected { parser, builder, unparsed } = collected;
+    let (path, reading) = (path.to_owned(), parser.reading());
+    if builder.is_empty() {
+        return Err(InputError::Empty { path, unparsed });
     }
-    Ok(Input { trace: collected.builder.finish(), unparsed: collected.unparsed })
+    let (lines, format) = (builder.len() as u64 + unparsed.count, reading.format);
+    if unparsed.count > lines / 2 {
+        return Err(InputError::TooManyUnparsed { path, format, lines, unparsed });
+    }
+    Ok(Input { trace: builder.finish(), unparsed, reading })
 }
 
-#[derive(Default)]
 struct Collected {
+    parser: Parser,
     builder: TraceBuilder,
     unparsed: Unparsed,
 }
 
 impl Collected {
-    fn take(
-        &mut self,
-        parser: &mut LineParser,
-        number: u64,
-        line: &[u8],
-        path: &Path,
-    ) -> Result<(), InputError> {
-        match parser.parse(line, &mut self.builder) {
-            Ok(request) => self.builder.push(request),
-            Err(NotARequest::Header) => {}
+    fn take(&mut self, number: u64, line: &[u8], path: &Path) -> Result<(), InputError> {
+        match self.parser.parse(line, |found| {
+            let key = self.builder.key(&found.key);
+            self.builder.push(Request { at: found.at, key, cost: found.cost });
+        }) {
+            Ok(()) | Err(NotARequest::Header) => {}
             Err(NotARequest::BadHeader(reason)) => {
                 return Err(InputError::Header { path: path.to_owned(), reason });
             }
             Err(NotARequest::Unparsed(reason)) => {
                 self.unparsed.count += 1;
                 if self.unparsed.samples.len() < Unparsed::SAMPLES {
-                    let text = excerpt(line);
+                    let reason = self.parser.other_format(line).unwrap_or(reason);
+                    let text = text::excerpt(line);
                     self.unparsed.samples.push(UnparsedLine { line: number, reason, text });
                 }
             }
@@ -281,6 +245,7 @@ impl Collected {
 }
 
 /// A line is no request.
+#[derive(Debug)]
 enum NotARequest {
     Header,
     BadHeader(String),
@@ -297,47 +262,4 @@ impl From<&str> for NotARequest {
     fn from(reason: &str) -> Self {
         NotARequest::Unparsed(reason.to_owned())
     }
-}
-
-enum LineParser {
-    Log(log::LogParser),
-    Csv(Box<csv::CsvParser>),
-}
-
-impl LineParser {
-    /// Detects the format: the first that reads any of the first lines, the log before the CSV.
-    fn tell(head: &[(u64, Vec<u8>)], by: By, path: &Path) -> Result<LineParser, InputError> {
-        let log = log::LogParser::new(by);
-        if head.iter().any(|(_, line)| log.parse(line).is_ok()) {
-            return Ok(LineParser::Log(log));
-        }
-        let looks_like_csv =
-            |(_, line): &(u64, Vec<u8>)| csv::CsvParser::default().recognises(line);
-        let Some((line, first)) = head.first() else {
-            // No line at all: any parser will find that out.
-            return Ok(LineParser::Log(log));
-        };
-        if head.iter().any(looks_like_csv) {
-            return Ok(LineParser::Csv(Box::default()));
-        }
-        let (path, text) = (path.to_owned(), excerpt(first));
-        Err(InputError::UnknownFormat { path, line: *line, text })
-    }
-
-    fn parse(&mut self, line: &[u8], builder: &mut TraceBuilder) -> Result<Request, NotARequest> {
-        match self {
-            LineParser::Log(parser) => {
-                let (at, key) = parser.parse(line)?;
-                Ok(Request { at, key: builder.key(&key), cost: 1 })
-            }
-            LineParser::Csv(parser) => {
-                let (at, key, cost) = parser.parse(line)?;
-                Ok(Request { at, key: builder.key(&key), cost })
-            }
-        }
-    }
-}
-
-fn excerpt(line: &[u8]) -> String {
-    shorten(&printable(&text::escape_invalid(line)), 80)
 }

@@ -45,6 +45,42 @@ pub(crate) fn shorten(text: &str, longest: usize) -> String {
     short
 }
 
+/// Returns how a line begins, for an error.
+pub(super) fn excerpt(line: &[u8]) -> String {
+    shorten(&printable(&escape_invalid(line)), 80)
+}
+
+/// Returns the text without the sequences that colour a terminal.
+pub(super) fn without_colours(text: &[u8]) -> Cow<'_, [u8]> {
+    if !text.contains(&0x1b) {
+        return Cow::Borrowed(text);
+    }
+    let (mut plain, mut rest) = (Vec::with_capacity(text.len()), text);
+    while let Some(place) = rest.windows(2).position(|pair| pair == b"\x1b[") {
+        plain.extend_from_slice(&rest[..place]);
+        let sequence = &rest[place + 2..];
+        let length = sequence.iter().take_while(|byte| matches!(byte, 0x20..0x40)).count();
+        rest = sequence.get(length + 1..).unwrap_or_default();
+    }
+    plain.extend_from_slice(rest);
+    Cow::Owned(plain)
+}
+
+/// Returns the length up to the quote that is not escaped, or up to the end, without a last backslash that escapes
+/// nothing.
+pub(super) fn quoted(text: &[u8]) -> usize {
+    let mut place = 0;
+    while let Some(byte) = text.get(place) {
+        match byte {
+            b'"' => return place,
+            b'\\' if place + 1 == text.len() => return place,
+            b'\\' => place += 2,
+            _ => place += 1,
+        }
+    }
+    place
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +96,14 @@ mod tests {
     fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(printable("\u{1b}[31mred"), "\\u{1b}[31mred");
         assert_eq!(printable("plain"), "plain");
+    }
+
+    #[test]
+    fn colours_are_taken_out() {
+        let coloured = b"\x1b[35m\x1b[Ka.log\x1b[m\x1b[K:\x1b[1;31m5";
+        assert_eq!(&*without_colours(coloured), b"a.log:5");
+        assert_eq!(&*without_colours(b"cut \x1b[0"), b"cut ");
+        assert_eq!(&*without_colours(b"plain"), b"plain");
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl AdviceReport {
             counted(self.advice.requests, "request")
         )?;
         writeln!(out, "\n{}\n{}", self.headline(), self.period())?;
-        table::write_unparsed(self.source.unparsed(), out)?;
+        table::write_source(&self.source, out)?;
         for grid in self.grids() {
             writeln!(out, "{}", grid.to_text(width))?;
         }

@@ -8,7 +8,7 @@ use super::table::Tables;
 use super::words::{counted, grouped};
 use super::{AdviceReport, Report, Source, advice_chart, svg, table};
 use crate::engine::EngineKind;
-use crate::input::{Unparsed, printable};
+use crate::input::{Reading, Unparsed, printable};
 
 /// Names are cut after this many characters.
 const WIDTH: usize = 240;
@@ -48,8 +48,9 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
         ("Limits", specs.collect::<Vec<_>>().join("\n")),
         ("Decided by", engine.to_owned()),
     ];
-    if let Source::Traffic { seed, .. } = &report.source {
-        facts.push(("Seed", seed.to_string()));
+    match &report.source {
+        Source::Traffic { seed, .. } => facts.push(("Seed", seed.to_string())),
+        Source::File { reading, .. } => facts.push(("Read", read(reading))),
     }
     facts.extend(report.waiting.as_ref().map(|waiting| {
         let jitter = if waiting.jitter { "" } else { ", without jitter" };
@@ -67,15 +68,22 @@ pub(crate) fn of_report(report: &Report, command: &str) -> Result<String, ChartE
 /// # Errors
 /// [`ChartError`] if the drawing library fails.
 pub(crate) fn of_advice(report: &AdviceReport, command: &str) -> Result<String, ChartError> {
+    let reading = report.source.reading().map(read).unwrap_or_default();
     let facts = [
         ("Requests", report.headline()),
         ("Time", report.period()),
+        ("Read", reading),
         ("May be denied", format!("fewer than {} of the clients", report.share)),
         ("Decided by", "the Rust machines".to_owned()),
         ("Command", command.to_owned()),
     ];
     let chart = ("What limits would have denied", advice_chart::to_string(report)?);
     Ok(page(&facts, report.source.unparsed(), &report.grids(), chart).into_string())
+}
+
+/// Returns how a file was read, in a sentence for each fact.
+fn read(reading: &Reading) -> String {
+    printable(&reading.lines().join("; ")).into_owned()
 }
 
 fn page(

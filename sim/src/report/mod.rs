@@ -46,7 +46,7 @@ use crate::advise::{Advice, Share};
 use crate::answers::{Answers, Pair};
 use crate::clocks::{ByWay, Clocks};
 use crate::engine::EngineKind;
-use crate::input::Unparsed;
+use crate::input::{Reading, Unparsed};
 use crate::replay::{Outcome, Tally};
 use crate::scenario::Given;
 use crate::trace::Trace;
@@ -75,7 +75,7 @@ pub struct Report {
 }
 
 /// The source of a trace.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Source {
     /// A file.
     File {
@@ -83,6 +83,8 @@ pub enum Source {
         name: String,
         /// Its lines that are no requests.
         unparsed: Unparsed,
+        /// What was taken as key, time and cost.
+        reading: Reading,
     },
     /// Synthetic traffic.
     Traffic {
@@ -141,6 +143,14 @@ pub struct AdviceReport {
 }
 
 impl Source {
+    /// Returns how the file was read; `None` of synthetic traffic.
+    pub fn reading(&self) -> Option<&Reading> {
+        match self {
+            Source::File { reading, .. } => Some(reading),
+            Source::Traffic { .. } => None,
+        }
+    }
+
     /// Returns the lines that are no requests; none of synthetic traffic.
     pub fn unparsed(&self) -> &Unparsed {
         static NONE: Unparsed = Unparsed { count: 0, samples: Vec::new() };

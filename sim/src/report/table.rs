@@ -9,7 +9,7 @@ use super::grid::Grid;
 use super::words::{counted, grouped, key_name, percent};
 use super::{Report, Source, answers, clocks, pairs};
 use crate::engine::EngineKind;
-use crate::input::{Unparsed, printable};
+use crate::input::{Reading, printable};
 
 /// Which tables are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,7 @@ pub fn write(report: &Report, tables: Tables, width: u16, out: &mut dyn Write) -
         EngineKind::Memory => "the store in process",
     };
     writeln!(out, "{}, decided by {engine}\n{}", report.headline(), report.period())?;
-    if let Source::File { unparsed, .. } = &report.source {
-        write_unparsed(unparsed, out)?;
-    }
+    write_source(&report.source, out)?;
     for grid in grids(report, tables, usize::from(width)) {
         writeln!(out, "{}", grid.to_text(width))?;
     }
@@ -60,7 +58,12 @@ pub(crate) fn grids(report: &Report, tables: Tables, width: usize) -> Vec<Grid> 
     grids
 }
 
-pub(super) fn write_unparsed(unparsed: &Unparsed, out: &mut dyn Write) -> io::Result<()> {
+/// Writes what was taken as key, time and cost, and the lines that are no requests.
+pub(super) fn write_source(source: &Source, out: &mut dyn Write) -> io::Result<()> {
+    for line in source.reading().map(Reading::lines).unwrap_or_default() {
+        writeln!(out, "{}", printable(&line))?;
+    }
+    let unparsed = source.unparsed();
     if unparsed.count == 0 {
         return Ok(());
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `requests`, `clients` | in the file: a client is a key |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
-//! | `unparsed`, `unparsed_lines` | as in a replay |
+//! | `reading`, `unparsed`, `unparsed_lines` | as in a replay |
 //! | `deny_clients` | the bound on the share of denied clients, as given |
 //! | `may_deny` | the number of clients that may be denied |
 //! | `deploy` | the one to deploy: a token bucket |
@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use crate::advise::{Advice, Denies, Family};
 use crate::dates;
-use crate::input::UnparsedLine;
+use crate::input::{Reading, UnparsedLine};
 use crate::report::AdviceReport;
 
 /// Writes advised limits as one JSON object and a newline.
@@ -35,6 +35,7 @@ pub fn write(report: &AdviceReport, out: &mut dyn Write) -> io::Result<()> {
         clients: *clients,
         from: dates::to_calendar(report.span.0).to_string(),
         to: dates::to_calendar(report.span.1).to_string(),
+        reading: report.source.reading(),
         unparsed: unparsed.count,
         unparsed_lines: &unparsed.samples,
         deny_clients: report.share.to_string(),
@@ -53,6 +54,8 @@ struct Object<'a> {
     clients: u64,
     from: String,
     to: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reading: Option<&'a Reading>,
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     deny_clients: String,

@@ -6,6 +6,7 @@
 //! | `keys` | keys with at least one request; likewise |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
 //! | `engine` | what decided: `lua`, `model` or `memory` |
+//! | `reading` | of a file: its `format`, what was taken as `key`, `time` and `cost`, and `notes`, in words |
 //! | `unparsed` | lines of the file that are no requests; 0 for synthetic traffic |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | synthetic traffic: its shape as given, and the seed |
@@ -104,7 +105,7 @@ use serde::Serialize;
 use super::bins::Bins;
 use super::{Limiter, Report, Source};
 use crate::dates;
-use crate::input::UnparsedLine;
+use crate::input::{Reading, UnparsedLine};
 use crate::trace::Trace;
 use crate::waiting::{WaitTally, WaitTimes};
 use answers::{
@@ -144,6 +145,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             seed: waiting.seed,
         }),
         clocks: report.clocks.as_ref().map(clocks::clocks_object),
+        reading: report.source.reading(),
         unparsed: unparsed.count,
         unparsed_lines: &unparsed.samples,
         limiters: report
@@ -174,6 +176,8 @@ struct Object<'a> {
     waiting: Option<WaitingObject>,
     #[serde(skip_serializing_if = "Option::is_none")]
     clocks: Option<ClocksObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reading: Option<&'a Reading>,
     unparsed: u64,
     unparsed_lines: &'a [UnparsedLine],
     limiters: Vec<LimiterObject<'a>>,

@@ -82,8 +82,8 @@ fn windows_stand_in_their_order_and_once_each() {
 }
 
 #[test]
-fn a_log_of_one_request_has_an_advice() {
-    let (_folder, path) = file("one.csv", b"5,alice,3\n");
+fn a_log_of_one_client_has_an_advice() {
+    let (_folder, path) = file("one.csv", b"5,alice,3\n5000000,alice,3\n");
     let report = json(&["advise", &path]);
     assert_eq!(report["families"][0]["advised"]["limit"], "fixed-window 3/s");
     assert_eq!((&report["may_deny"], report["families"].as_array().unwrap().len()), (&0.into(), 4));

@@ -4,6 +4,7 @@ mod advise;
 mod answers;
 mod ask;
 mod compare;
+mod formats;
 mod html;
 mod input;
 mod refusals;

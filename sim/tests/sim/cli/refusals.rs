@@ -117,7 +117,11 @@ fn files_that_cannot_be_replayed_are_failures_that_say_why() {
         (path("empty.log", b""), "auto", "no request in it: it is empty"),
         (path("blank.log", b"\n  \n\r\n"), "auto", "no request in it: it is empty"),
         (path("header.csv", b"timestamp,key\n"), "auto", "no request in it"),
-        (path("prose.txt", b"Dear log,\nnothing happened."), "auto", "line 1 is neither"),
+        (
+            path("prose.txt", b"Dear log,\nnothing happened."),
+            "auto",
+            "line 1 is of no known format",
+        ),
         (
             path("prose.log", b"Dear log,\nnothing happened."),
             "log",
