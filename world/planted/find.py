@@ -42,7 +42,7 @@ EXCUSED = {
         "of no locks at all, it is ready at once",
     "store.rs: outcomes.push(self.execute_within(key, command, patience).await);":
         "the default of stores without batches, which a limiter does not ask for one",
-    "limiter/limit_source.rs: Ok(outcome) => self.settled(store, key, command, outcome).await,":
+    "limiter/limit_source.rs: Ok(outcome) => self.settled(followed, store, key, command, outcome).await,":
         "a batch meets a stored calendar window that its default is not, and the process ends right then",
 }
 

@@ -140,7 +140,7 @@ impl<S: Store> Limiter<S> {
 /// # Adjusting what is charged
 ///
 /// Each of these needs the store: no fallback answers it. With idempotency (see [`Limiter::with_idempotency`]) a call
-/// whose answer was lost is retried, and runs once.
+/// whose answer was lost is retried, and changes something once at most.
 impl<S: Store> Limiter<S> {
     /// Takes as much as is left for `id`, up to `most` (at least 1), and returns that amount.
     #[doc = limiter_example!(

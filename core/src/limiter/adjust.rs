@@ -24,7 +24,6 @@ use crate::time::Timestamp;
 /// blocking.
 ///
 /// Sent again after a lost answer, it runs once more, unless it has an id: see [`Adjust::with_request`].
-/// [`Adjust::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adjust {
     limit: Limit,
@@ -125,8 +124,9 @@ impl Adjust {
         Adjust { limit, operation: Operation::Unblock, amount: 0, request: None }
     }
 
-    /// Gives the adjustment an id, so that it can be sent again: once it ran, and while it is remembered, a repetition
-    /// gets the same answer and does not run again. As [`Acquire::with_request`](crate::Acquire::with_request).
+    /// Gives the adjustment an id, so that it can be sent again: once it has changed something, and while it is
+    /// remembered, a repetition gets the same answer and does not run again. As
+    /// [`Acquire::with_request`](crate::Acquire::with_request). One that changed nothing is not remembered.
     ///
     /// # Errors
     /// [`ConfigError`] for a time to remember of zero, with a fraction of a microsecond, or out of range.

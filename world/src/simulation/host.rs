@@ -59,6 +59,8 @@ pub(super) struct Ports {
     numbers: u64,
     /// Since when the locks of the process know the time of the store.
     clock_known_us: Option<u64>,
+    /// When the task was polled that runs.
+    polled_us: u64,
 }
 
 #[derive(Default)]
@@ -82,8 +84,8 @@ pub(super) enum Out {
     Request { call: u64, server: usize, key: String, command: AnyCommand },
     /// A subscription to a channel, on a new connection or on the one that there is.
     Subscribe { call: u64, channel: String, connects: bool },
-    /// A program tells what it was told.
-    Saw(Seen),
+    /// A program tells what it was told since it was polled then. It may have stood still meanwhile.
+    Saw { seen: Seen, polled_us: u64 },
 }
 
 impl Host {
@@ -100,6 +102,7 @@ impl Host {
             spawned: Vec::new(),
             numbers: 0,
             clock_known_us: None,
+            polled_us: now_us,
         };
         let ports = Arc::new(Mutex::new(ports));
         let sink = Arc::new(Mutex::new(None));
@@ -111,6 +114,12 @@ impl Host {
 
     fn ports(&self) -> MutexGuard<'_, Ports> {
         lock(&self.ports)
+    }
+
+    /// A task is polled.
+    pub(super) fn begin_poll(&self) {
+        let mut ports = self.ports();
+        ports.polled_us = ports.now_us;
     }
 
     /// Makes it stand still for so long once it has read its clock so often.
@@ -169,13 +178,8 @@ impl Host {
         if call.answer.is_some() {
             return;
         }
-        let tells_clock = call.tells_clock && answer.is_ok();
         call.answer = Some(answer);
         let waker = call.waker.take();
-        if tells_clock {
-            let now_us = ports.now_us;
-            ports.clock_known_us.get_or_insert(now_us);
-        }
         drop(ports);
         waker.into_iter().for_each(Waker::wake);
     }
@@ -259,7 +263,9 @@ impl Place for Host {
     }
 
     fn saw(&self, seen: Seen) {
-        self.ports().out.push(Out::Saw(seen));
+        let mut ports = self.ports();
+        let polled_us = ports.polled_us;
+        ports.out.push(Out::Saw { seen, polled_us });
     }
 
     fn draw(&self, most: u64) -> u64 {

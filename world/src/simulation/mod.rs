@@ -16,6 +16,7 @@ mod jobs;
 mod judge;
 mod log;
 mod node;
+mod now;
 mod outside;
 mod place;
 mod plan;

@@ -113,6 +113,11 @@ impl Node {
         self.tasks.values().filter_map(|running| running.job).any(is)
     }
 
+    /// Whether this life has begun this job.
+    pub(super) fn has_begun(&self, job: usize) -> bool {
+        self.jobs.contains_key(&job)
+    }
+
     /// Drops the task of a job, wherever it is.
     pub(super) fn cancel(&mut self, job: usize) -> bool {
         let task = self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task));
@@ -149,6 +154,7 @@ impl Node {
                 self.end(running, job);
                 continue;
             }
+            self.host.begin_poll();
             let waker = Waker::from(Arc::new(Ready { ready: self.ready.clone(), task: number }));
             if running.task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 continue;
@@ -168,7 +174,6 @@ impl Node {
     /// Drops the future of a job.
     fn end(&mut self, running: Running, job: usize) {
         drop(running);
-        self.jobs.remove(&job);
         self.dropped.push(job);
     }
 

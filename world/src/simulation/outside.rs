@@ -6,7 +6,7 @@ use lockage_core::{Reservation, Settlement, Verdict};
 use lockage_oracle::envelope::bound_of_all;
 use serde::{Deserialize, Serialize};
 
-use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
+use super::judge::{Fault, Judge, Kind, Oracle, Seen, Times, fault};
 use super::plan::{Plan, What};
 
 /// One thing that a program was told, in a form that can be written down.
@@ -152,7 +152,7 @@ impl Outside {
                 self.judge.cancelled(job);
                 Ok(())
             }
-            Told::Seen(seen) => self.judge.saw((0, 0), seen, at_us, &Unasked),
+            Told::Seen(seen) => self.judge.saw((0, 0), seen, Times::at(at_us), &Unasked),
         };
         verdict.or_else(|fault| match fault.kind {
             Kind::Exclusion | Kind::RanTwice | Kind::Fencing | Kind::Stale if !self.keeps => Ok(()),

@@ -5,17 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use lockage_core::{AnyCommand, Reservation, Settlement, Verdict};
+use lockage_core::AnyCommand;
 use lockage_sim::store::SimStore;
 
 use super::draw::Draw;
 use super::events::Queue;
 use super::host::{Answer, Host, Out};
 use super::jobs::{IDS, Life};
-use super::judge::{Fault, Judge, Kind, Oracle, Seen, fault};
+use super::judge::{Fault, Judge, Kind, Seen, Times, fault};
 use super::log::{Line, Log, Who};
 use super::node::{Node, Rest};
-use super::plan::{Plan, SERVERS, What, Wrong};
+use super::now::Now;
+use super::plan::{Plan, SERVERS, Wrong};
 use super::rare::{Counts, Rare};
 use super::stage::Planted;
 use super::store::Keys;
@@ -70,8 +71,7 @@ pub(super) enum Event {
     Out {
         node: usize,
         life: u32,
-        out: Vec<Out>,
-        dropped: Vec<usize>,
+        done: Done,
     },
     Timer {
         node: usize,
@@ -82,6 +82,15 @@ pub(super) enum Event {
     /// A primary that went on beside the one that took over goes on no longer.
     OldEnds,
     Probe,
+}
+
+/// What a node has done in one step.
+pub(super) struct Done {
+    out: Vec<Out>,
+    /// The jobs that were dropped.
+    dropped: Vec<usize>,
+    /// The ids and costs that the store denied when the node began to stand still, of those that it has denied by itself.
+    denied: Vec<(usize, u64)>,
 }
 
 /// A call of one life of a node.
@@ -111,6 +120,8 @@ pub(super) struct World<'p> {
     pub(super) rare: Counts,
     /// When each node sent the release that arrived last for a key of locks.
     pub(super) released: BTreeMap<(usize, String), u64>,
+    /// Adjustments that have changed nothing, as they were sent.
+    pub(super) unchanged: BTreeSet<String>,
     /// When something ends in the store.
     pub(super) ends_us: BTreeSet<u64>,
     pub(super) draw: Draw,
@@ -143,35 +154,6 @@ fn words(cause: &(dyn Any + Send)) -> String {
     text.or(cause.downcast_ref().copied()).unwrap_or("it panicked").to_owned()
 }
 
-/// The store as it is now.
-struct Now<'w> {
-    keys: &'w Keys<'w>,
-    now_us: u64,
-}
-
-impl Oracle for Now<'_> {
-    fn would_deny(&self, id: usize, cost: u64) -> bool {
-        let decision = self.keys.peek(&limiter_key(id), cost, self.now_us);
-        decision.verdict != Verdict::Allowed
-    }
-
-    fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement {
-        self.keys.settle(&limiter_key(id), reservation, actual, self.now_us)
-    }
-
-    fn reservations(&self, id: usize) -> usize {
-        self.keys.reservations(&limiter_key(id), self.now_us)
-    }
-
-    fn granted_until_us(&self, what: What, token: u64) -> Option<u64> {
-        self.keys.granted_until_us(what, token, self.now_us)
-    }
-
-    fn granted_by(&self, until_us: u64) -> usize {
-        self.keys.granted_by(until_us, self.now_us)
-    }
-}
-
 impl<'p> World<'p> {
     fn new(plan: &Plan, scripts: Option<&'p mut SimStore>, planted: Planted, log: Log) -> Self {
         let mut world = World {
@@ -188,6 +170,7 @@ impl<'p> World<'p> {
             judge: Judge::new(plan),
             rare: Counts::default(),
             released: BTreeMap::new(),
+            unchanged: BTreeSet::new(),
             ends_us: BTreeSet::new(),
             draw: Draw::new(plan.seed, 2),
             plan: Arc::new(plan.clone()),
@@ -281,9 +264,9 @@ impl<'p> World<'p> {
                 Event::Trouble(index) => self.trouble(self.plan.troubles[index].what),
                 Event::OldEnds => self.end_old(),
                 // It was sent, whatever the process does by now.
-                Event::Out { node, life, out, dropped } if self.nodes[node].life == life => {
+                Event::Out { node, life, done } if self.nodes[node].life == life => {
                     self.set_timer(node, self.now_us);
-                    self.came_out(node, out, &dropped)
+                    self.came_out(node, done)
                 }
                 _ => Ok(()),
             };
@@ -350,8 +333,9 @@ impl<'p> World<'p> {
             self.is_prompt(node, &out, !dropped.is_empty())?;
         }
         let running = &mut self.nodes[node];
+        let mut done = Done { out, dropped, denied: Vec::new() };
         if rest == Rest::Died {
-            self.came_out(node, out, &dropped)?;
+            self.came_out(node, done)?;
             self.rare.saw(Rare::DiedInStep);
             let for_us = self.plan.timeout_us;
             self.crash(node, for_us);
@@ -360,11 +344,12 @@ impl<'p> World<'p> {
         if stood_until_us > self.now_us {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
-            self.queue.push(stood_until_us, Event::Out { node, life, out, dropped });
+            done.denied = Now::new(&self.keys, self.now_us).denied(&done.out);
+            self.queue.push(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
         let timer = running.host.next_timer();
-        self.came_out(node, out, &dropped)?;
+        self.came_out(node, done)?;
         if let Some(at_us) = timer {
             self.set_timer(node, at_us.max(self.now_us));
         }
@@ -380,9 +365,9 @@ impl<'p> World<'p> {
         }
     }
 
-    fn came_out(&mut self, node: usize, out: Vec<Out>, dropped: &[usize]) -> Result<(), Fault> {
+    fn came_out(&mut self, node: usize, done: Done) -> Result<(), Fault> {
         let life = self.nodes[node].life;
-        for out in out {
+        for out in done.out {
             match out {
                 Out::Request { call, server, key, command } => {
                     self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));
@@ -397,12 +382,12 @@ impl<'p> World<'p> {
                     let from = From { node, life, call };
                     self.send(Event::Subscribe { from, channel });
                 }
-                Out::Saw(seen) => self.saw(node, seen)?,
+                Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us, &done.denied)?,
             }
         }
-        for job in dropped {
+        for job in done.dropped {
             self.say(Who::Client(node), || format!("job {job} is dropped"));
-            self.dropped(node, *job);
+            self.dropped(node, job);
         }
         Ok(())
     }
@@ -417,7 +402,13 @@ impl<'p> World<'p> {
         self.judge.cancelled(job);
     }
 
-    fn saw(&mut self, node: usize, seen: Seen) -> Result<(), Fault> {
+    fn saw(
+        &mut self,
+        node: usize,
+        seen: Seen,
+        polled_us: u64,
+        denied: &[(usize, u64)],
+    ) -> Result<(), Fault> {
         self.say(Who::Client(node), || format!("{seen:?}"));
         match &seen {
             Seen::Ended { job } => _ = self.open.remove(job),
@@ -425,8 +416,11 @@ impl<'p> World<'p> {
             _ => {}
         }
         self.rare.saw_all(&seen);
-        let store = Now { keys: &self.keys, now_us: self.now_us };
-        self.judge.saw((node, self.nodes[node].life), seen, self.now_us, &store)
+        // What a task did that was polled before is judged by both ends of the time in which it may have done it.
+        let denied = if polled_us < self.now_us { denied } else { &[] };
+        let store = Now { denied, ..Now::new(&self.keys, self.now_us) };
+        let times = Times { polled_us, now_us: self.now_us };
+        self.judge.saw((node, self.nodes[node].life), seen, times, &store)
     }
 
     pub(super) fn is_well(&self) -> bool {

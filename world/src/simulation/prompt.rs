@@ -27,9 +27,9 @@ impl World<'_> {
         let mut alone = BTreeSet::new();
         for out in out {
             match out {
-                Out::Saw(Seen::Alone { id }) => _ = alone.insert(*id),
-                Out::Saw(Seen::Decided { id, .. }) => _ = alone.remove(id),
-                Out::Saw(Seen::Failed { .. }) => alone.clear(),
+                Out::Saw { seen: Seen::Alone { id }, .. } => _ = alone.insert(*id),
+                Out::Saw { seen: Seen::Decided { id, .. }, .. } => _ = alone.remove(id),
+                Out::Saw { seen: Seen::Failed { .. }, .. } => alone.clear(),
                 Out::Request { key, .. } => _ = limiter_of(key).map(|id| alone.remove(&id)),
                 _ => {}
             }

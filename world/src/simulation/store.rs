@@ -273,6 +273,14 @@ impl<'s> Keys<'s> {
         self.look(key, &semaphore::Inspect, now).used < self.permits
     }
 
+    /// How many wait in line for the lock.
+    pub(super) fn in_line(&self, key: &str, true_us: u64) -> u64 {
+        match key {
+            PLACES => 0,
+            _ => self.look(key, &lock::Inspect, self.time(true_us)).queued,
+        }
+    }
+
     fn look<C: Command>(&self, key: &str, command: &C, now: Timestamp) -> C::Outcome {
         let mut slots = self.slots.get(key).cloned().unwrap_or_default();
         slots.run(command, now).expect("a key is of one kind")
@@ -286,7 +294,7 @@ fn days(now: Timestamp) -> [u64; 4] {
 }
 
 /// The limit with the boundaries of its days.
-fn bounded(limit: Limit, now: Timestamp) -> Limit {
+pub(super) fn bounded(limit: Limit, now: Timestamp) -> Limit {
     limit.with_calendar(|window| window.with_boundaries(days(now)))
 }
 

@@ -87,12 +87,9 @@ impl World<'_> {
         }
         let host = self.host(node, self.nodes[node].life + 1);
         self.lives[node] = Life::new(&self.plan, &host);
+        // One that was to begin while the process stood still begins in its next life.
+        self.open.retain(|job| !self.nodes[node].has_begun(*job));
         self.nodes[node].crash(host, self.now_us + for_us);
-        let plan = &self.plan;
-        let has_begun = |job: &usize| {
-            plan.jobs.get(*job).is_some_and(|job| job.node == node && job.at_us <= self.now_us)
-        };
-        self.open.retain(|job| !has_begun(job));
         self.queue.push(self.now_us + for_us, Event::Up { node });
     }
 }

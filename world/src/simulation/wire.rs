@@ -2,7 +2,8 @@
 
 use lockage::StoreError;
 use lockage_core::{
-    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, lock, rw_lock, semaphore,
+    Adjusted, AnyCommand, AnyOutcome, Command, Decision, ScriptId, StoredLimitOutcome, Verdict,
+    lock, rw_lock, semaphore,
 };
 
 use super::host::Answer;
@@ -167,6 +168,7 @@ impl World<'_> {
             self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
             self.judge.holders.idle(now_us)?;
         }
+        let in_line = watched.map(|key| self.keys.in_line(key, now_us));
         let id = limiter_of(key);
         let before = id.map(|_| self.keys.peek(key, 1, now_us));
         let ran = self.keys.run(key, command, now_us)?;
@@ -176,6 +178,9 @@ impl World<'_> {
         });
         if let Some(key) = watched {
             self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
+            if in_line > Some(self.keys.in_line(key, now_us)) {
+                self.judge.holders.left_line(key, now_us);
+            }
         }
         if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
             let after = self.keys.peek(key, 1, now_us);
@@ -188,6 +193,17 @@ impl World<'_> {
                 self.end_in(retry_after.as_micros());
             }
             self.judge.accounts.stored(id, decisions(outcome).into_iter(), now_us);
+        }
+        if let Ok(outcome) = &ran.answer
+            && let Some(amount) = adjusted(outcome)
+        {
+            // A repetition of one that has changed nothing is a new attempt (D11), which no deny cache knows of.
+            let copy = format!("{:?}", command.encode());
+            match amount {
+                0 => _ = self.unchanged.insert(copy),
+                _ if self.unchanged.remove(&copy) => self.judge.accounts.changed_late(),
+                _ => {}
+            }
         }
         if id.is_none() && self.plan.network.aimed > 0 {
             self.end_in(u128::from(self.plan.lease_us));
@@ -202,6 +218,15 @@ impl World<'_> {
             self.ends_us.insert(end_us);
         }
     }
+}
+
+/// How much an adjustment has changed, if it is one.
+fn adjusted(outcome: &AnyOutcome) -> Option<u64> {
+    let own = match outcome.downcast_ref::<StoredLimitOutcome<Adjusted>>() {
+        Some(StoredLimitOutcome::Done { outcome, .. }) => Some(outcome),
+        _ => outcome.downcast_ref::<Adjusted>(),
+    };
+    own.map(|adjusted| adjusted.amount)
 }
 
 /// Returns the id of the limiter of a key.

@@ -45,8 +45,12 @@ impl Future for Waiting {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer> {
         let mut ports = lock(&self.ports);
+        let ports = &mut *ports;
         let Some(call) = ports.calls.get_mut(&self.call) else { return Poll::Pending };
         if let Some(answer) = call.answer.take() {
+            if call.tells_clock && answer.is_ok() {
+                ports.clock_known_us.get_or_insert(ports.now_us);
+            }
             return Poll::Ready(answer);
         }
         call.waker = Some(context.waker().clone());

@@ -142,8 +142,7 @@ impl<P: Place> Life<P> {
     }
 
     fn tell(&self, id: usize, cost: u64, since_us: u64, decision: &Decision) {
-        let (clock_us, decision) = (self.place.clock_us(), decision.clone());
-        self.place.saw(Seen::Decided { id, cost, since_us, clock_us, decision });
+        self.place.saw(Seen::Decided { id, cost, since_us, decision: decision.clone() });
     }
 
     async fn take_turn(&self, id: usize, cost: u64, since_us: u64, is_cancelled: bool) {

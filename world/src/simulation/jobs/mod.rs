@@ -3,6 +3,7 @@
 mod asking;
 mod holding;
 mod looking;
+mod share;
 mod values;
 
 use std::sync::Arc;
@@ -15,11 +16,11 @@ use lockage::locks::{Cached, Quorum, RunOnce};
 use lockage::runtime::Runtime;
 use lockage::store::{Fenced, RecordError};
 use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
-use lockage_memory::MemoryStore;
 
 use super::judge::Seen;
 use super::place::{Place, PlaceClock};
 use super::plan::{FOREVER, Instead, Options, Plan, SERVERS, Verb, Work};
+use share::Share;
 
 /// What a process of a node makes when it begins.
 #[derive(Clone)]
@@ -187,12 +188,11 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
     }
     if let Some(instead) = fallback {
         let nodes = plan.ppm.len() as u64;
-        let share =
-            || Fallback::local_share(nodes, MemoryStore::with_clock(PlaceClock(place.clone())));
+        let share = |limit| Fallback::local_share(nodes, Share::new(limit, place));
         // A limit may be too small to be shared.
-        limiter = match instead {
-            Instead::Share if plan.limit.share(nodes).is_ok() => limiter.with_fallback(share()),
-            Instead::Open => limiter.with_fallback(Fallback::open()),
+        limiter = match (instead, plan.limit.share(nodes)) {
+            (Instead::Share, Ok(limit)) => limiter.with_fallback(share(limit)),
+            (Instead::Open, _) => limiter.with_fallback(Fallback::open()),
             _ => limiter.with_fallback(Fallback::closed()),
         }
         .expect("there is a share");

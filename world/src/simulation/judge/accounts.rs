@@ -37,8 +37,8 @@ pub(in crate::simulation) struct Accounts {
     accounts: [Account; IDS.len()],
     /// What was denied, or said not to be done.
     not_done: u64,
-    /// What is admitted by the share of each life of a node.
-    shares: BTreeMap<(usize, u32, usize), Vec<(u64, i128)>>,
+    /// The share of each life of a node, for each id.
+    shares: BTreeMap<((usize, u32), usize), Share>,
     /// How many changes are under way, or may still be.
     changing: i32,
 }
@@ -55,12 +55,19 @@ struct Account {
     decisions: Vec<(u64, Decision)>,
 }
 
-/// An answer: for which id and cost, since when and by which clock, and to which life of a node.
+/// What a share has charged, and when by its clock, and what was told to be admitted by it.
+#[derive(Default)]
+struct Share {
+    charges: Vec<(u64, i128)>,
+    told: i128,
+}
+
+/// An answer: for which id and cost, to a call that began then, in a poll that began then, of which life of a node.
 pub(super) struct Told {
     pub(super) id: usize,
     pub(super) cost: u64,
     pub(super) since_us: u64,
-    pub(super) clock_us: u64,
+    pub(super) polled_us: u64,
     pub(super) life: (usize, u32),
 }
 
@@ -98,6 +105,11 @@ impl Accounts {
 
     pub(super) fn shaken(&mut self) {
         self.is_shaken = true;
+    }
+
+    /// Something was given back after its caller was told that nothing was.
+    pub(in crate::simulation) fn changed_late(&mut self) {
+        self.is_denial_sure = false;
     }
 
     pub(super) fn changes(&mut self, more: i32) {
@@ -194,7 +206,6 @@ impl Accounts {
         &mut self,
         told: &Told,
         decision: Decision,
-        now_us: u64,
         store: &impl Oracle,
     ) -> Result<(), Fault> {
         if self.is_shadow && decision.verdict != Verdict::Allowed {
@@ -206,7 +217,7 @@ impl Accounts {
         }
         match (verdict, origin) {
             (_, Origin::Fallback) => return self.stood_in(told, decision),
-            (Verdict::Allowed, _) => self.admitted(told, origin, now_us)?,
+            (Verdict::Allowed, _) => self.admitted(told, origin)?,
             // While something is given back, it is unknown whether it is yet.
             (Verdict::Denied { .. }, Origin::DenyCache)
                 if self.changing == 0
@@ -226,17 +237,20 @@ impl Accounts {
         Ok(())
     }
 
-    fn admitted(&mut self, told: &Told, origin: Origin, now_us: u64) -> Result<(), Fault> {
+    fn admitted(&mut self, told: &Told, origin: Origin) -> Result<(), Fault> {
         let account = &mut self.accounts[told.id];
+        let polled_us = told.polled_us;
         account.told += told.cost;
         if account.told > account.charged {
             let Account { told, charged, .. } = account;
             let what = format!("{told} are told to be admitted, and {charged} are charged");
             return fault(Kind::Uncharged, what);
         }
-        let since_us = now_us.saturating_sub(self.lease_us);
+        // It was spent since its task was polled. What was charged since then it did not know yet.
+        let since_us = polled_us.saturating_sub(self.lease_us);
         let recent = account.charges.iter().rev().take_while(|(at_us, _)| *at_us >= since_us);
-        let recent: u64 = recent.map(|(_, amount)| amount).sum();
+        let recent: u64 =
+            recent.filter(|(at_us, _)| *at_us <= polled_us).map(|(_, amount)| amount).sum();
         if origin == Origin::Prefetch && recent < told.cost {
             return fault(Kind::SpentLate, format!("{recent} were charged since {since_us} us"));
         }
@@ -256,15 +270,34 @@ impl Accounts {
                 fault(Kind::FalseDenial, "the fallback denies what it should admit".to_owned())
             }
             (Some(Instead::Share), Verdict::Allowed) if !self.is_stored => {
-                let Ok(share) = self.limit.share(self.nodes) else {
-                    return fault(Kind::Envelope, "there is no share".to_owned());
-                };
-                let (node, life) = told.life;
-                let admitted = self.shares.entry((node, life, told.id)).or_default();
-                admitted.push((told.clock_us, i128::from(told.cost)));
-                within(share, admitted.iter().rev().copied())
+                let share = self.shares.entry((told.life, told.id)).or_default();
+                share.told += i128::from(told.cost);
+                let charged: i128 = share.charges.iter().map(|(_, cost)| cost).sum();
+                if share.told > charged {
+                    let what =
+                        format!("{} are told to be admitted by a share of {charged}", share.told);
+                    return fault(Kind::Uncharged, what);
+                }
+                Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The share of a life of a node has charged something for an id.
+    pub(super) fn shared(
+        &mut self,
+        of: ((usize, u32), usize),
+        cost: u64,
+        clock_us: u64,
+    ) -> Result<(), Fault> {
+        let charges = &mut self.shares.entry(of).or_default().charges;
+        charges.push((clock_us, i128::from(cost)));
+        // What one limit has forgotten another one cannot know: no envelope holds for a key that is under both by turns.
+        match self.limit.share(self.nodes) {
+            _ if !self.is_one_limit => Ok(()),
+            Ok(share) => within(share, charges.iter().rev().copied()),
+            Err(_) => fault(Kind::Envelope, "there is no share".to_owned()),
         }
     }
 }

@@ -20,6 +20,7 @@ pub(in crate::simulation) struct Holders {
     /// Whether each waits for one permit: one that waits for more takes the notice of another, and leaves the permit.
     is_one_permit: bool,
     longest_idle_us: Option<u64>,
+    has_wake_ups: bool,
     longest_us: Option<u64>,
     /// From then on nothing is lost.
     well_us: Option<u64>,
@@ -54,6 +55,7 @@ impl Holders {
                 !matches!(work, Work::Hold { what: What::Permits(2..), wait_us: 1.., .. })
             }),
             longest_idle_us: plan.longest_idle_us(),
+            has_wake_ups: plan.terms.wake_ups,
             longest_us: plan.terms.longest_us.map(|longest_us| longest_us + longest_us / 1000 + 1),
             well_us: plan.terms.longest_us.is_none().then(|| plan.well_us()),
         }
@@ -132,6 +134,14 @@ impl Holders {
         match is_free {
             true => _ = self.free_since_us.entry(key).or_insert(now_us),
             false => _ = self.free_since_us.remove(key),
+        }
+    }
+
+    /// A waiter has left the line of a lock. Without wake-ups, the one that the lock is free for now learns of that when
+    /// it polls.
+    pub(in crate::simulation) fn left_line(&mut self, key: &'static str, now_us: u64) {
+        if let Some(since_us) = self.free_since_us.get_mut(key).filter(|_| !self.has_wake_ups) {
+            *since_us = now_us;
         }
     }
 

@@ -29,14 +29,19 @@ pub enum Seen {
     Alone {
         id: usize,
     },
-    /// What it has asked for since then; `clock_us` is its own clock.
+    /// What it has asked for since then.
     #[serde(skip)]
     Decided {
         id: usize,
         cost: u64,
         since_us: u64,
-        clock_us: u64,
         decision: Decision,
+    },
+    /// The share of its process has charged this, by its own clock.
+    Shared {
+        id: usize,
+        cost: u64,
+        clock_us: u64,
     },
     /// It begins to change what is charged, or the limit.
     Changes,
@@ -232,6 +237,20 @@ kinds! {
     Script: "D12", "scripts answer and store what their machines do";
 }
 
+/// When a program was told something: since its task was polled, until now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    pub(super) polled_us: u64,
+    pub(super) now_us: u64,
+}
+
+impl Times {
+    /// A process that does not stand still within a step.
+    pub(super) fn at(now_us: u64) -> Times {
+        Times { polled_us: now_us, now_us }
+    }
+}
+
 /// What the store would say now.
 pub(super) trait Oracle {
     /// Whether it would deny a request.
@@ -277,17 +296,20 @@ impl Judge {
     /// A program of a life of a node was told something.
     pub(super) fn saw(
         &mut self,
-        (node, life): (usize, u32),
+        life: (usize, u32),
         seen: Seen,
-        now_us: u64,
+        Times { polled_us, now_us }: Times,
         store: &impl Oracle,
     ) -> Result<(), Fault> {
         let shaken_us = self.shaken_us;
         match seen {
             Seen::Asked { id, cost } => self.accounts.asked(id, cost),
-            Seen::Decided { id, cost, since_us, clock_us, decision } => {
-                let told = accounts::Told { id, cost, since_us, clock_us, life: (node, life) };
-                return self.accounts.decided(&told, decision, now_us, store);
+            Seen::Decided { id, cost, since_us, decision } => {
+                let told = accounts::Told { id, cost, since_us, polled_us, life };
+                return self.accounts.decided(&told, decision, store);
+            }
+            Seen::Shared { id, cost, clock_us } => {
+                return self.accounts.shared((life, id), cost, clock_us);
             }
             Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
             Seen::Changes | Seen::Settles { .. } => self.accounts.changes(1),
