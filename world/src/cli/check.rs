@@ -8,9 +8,7 @@ use clap::Args;
 use lockage_sim::terminal::Progress;
 use serde_json::{Map, Value, json};
 
-use crate::simulation::{
-    Campaign, ENOUGH_WORLDS, Engine, Failure, Plan, Rare, Results, Stage, Violation,
-};
+use crate::simulation::{Campaign, Engine, Failure, Plan, Rare, Results, Stage, Violation};
 
 /// Search for faults: programs on the shipped client, a network, a store and clocks in virtual time, one world per seed
 #[derive(Debug, Args)]
@@ -29,7 +27,7 @@ pub(super) struct CheckArgs {
     /// What decides [default: the machines, and in one of eight worlds the scripts beside them]
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// Show how often each rare state came about, too
+    /// Show in how many worlds each rare state came about, too
     #[arg(long, conflicts_with_all = ["json", "timeline"])]
     details: bool,
     /// Print one JSON object and nothing else
@@ -45,11 +43,11 @@ Fields of --json:
   failed                all seeds that failed
   first                 the first of them, shrunk: `seed`, `property`, `statement`, `what`, `plan` in words, `timeline` of
                         `at_us`, `who`, `what`, and `replay`, the command that finds it again
-  rare                  how often each rare state came about
-  never                 those that did not, of 5,000 worlds or more: they count as a failure
+  rare                  in how many worlds each rare state came about
+  missed                those that did not, although so many worlds make it certain: they count as a failure
   elapsed_sec           the only field that varies from run to run
 
-Exit status: 0 if all is well, 1 for a failure, 2 for wrong arguments.";
+Exit status: 0 if all is well, 1 for a failure or a rare state that was missed, 2 for wrong arguments.";
 
 /// Runs a campaign and prints its results; returns whether nothing failed.
 pub(super) fn check(args: &CheckArgs) -> Result<bool> {
@@ -92,12 +90,7 @@ fn show(campaign: &Campaign) -> Result<bool> {
 }
 
 fn is_clean(campaign: &Campaign, results: &Results) -> bool {
-    results.failed.is_empty() && unseen(campaign, results).is_empty()
-}
-
-/// Returns the rare states that a campaign of this length should have met, and has not.
-fn unseen(campaign: &Campaign, results: &Results) -> Vec<Rare> {
-    if campaign.seeds >= ENOUGH_WORLDS { results.rare.never() } else { Vec::new() }
+    results.failed.is_empty() && results.rare.missed(campaign.seeds).is_empty()
 }
 
 fn write_text(
@@ -112,7 +105,8 @@ fn write_text(
     }
     let Campaign { start, seeds, engine } = *campaign;
     let (seconds, failed) = (elapsed.as_secs_f64(), results.failed.len());
-    let (all, never) = (Rare::ALL.len(), results.rare.never().len());
+    let (all, never) = (Rare::ALL.len(), results.rare.never().count());
+    let missed = results.rare.missed(seeds);
     let engine = match engine {
         Some(Engine::Model) => "the machines",
         Some(Engine::Lua) => "the machines, and the scripts beside them",
@@ -120,14 +114,22 @@ fn write_text(
     };
     writeln!(out, "ran     programs on the shipped client, by {engine}")?;
     writeln!(out, "worlds  {seeds} from seed {start} on: {failed} failed")?;
-    writeln!(out, "states  {} of {all} rare ones, in {} events", all - never, results.events)?;
+    let states = format!("{} of {all} rare ones, in {} events", all - never, results.events);
+    match missed.len() {
+        0 => writeln!(out, "states  {states}")?,
+        count => writeln!(out, "states  {states}: {count} missed, which is a failure")?,
+    }
     writeln!(out, "time    {seconds:.1} s, {:.0} worlds a second", seeds as f64 / seconds)?;
-    writeln!(out, "again   {}", again(campaign))?;
+    writeln!(out, "again   {campaign}")?;
     if details {
         write!(out, "{}", results.rare)?;
     }
-    for rare in unseen(campaign, results) {
-        writeln!(out, "error: it never came about that {}", rare.words())?;
+    for rare in missed {
+        let (words, one_in) = (rare.words(), rare.one_in());
+        writeln!(
+            out,
+            "error: in none of {seeds} worlds it came about that {words}, as usual in one of {one_in}"
+        )?;
     }
     Ok(())
 }
@@ -137,19 +139,7 @@ fn write_failure(out: &mut impl Write, campaign: &Campaign, failure: &Failure) -
     writeln!(out, "seed {seed} breaks {violation}")?;
     writeln!(out, "\nThe smallest world found that does:\n{plan}")?;
     timeline.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    writeln!(out, "\nAgain: {}\n", replay(campaign, failure))
-}
-
-/// Returns the command that finds a failure again.
-fn replay(campaign: &Campaign, failure: &Failure) -> String {
-    again(&Campaign { start: failure.seed, seeds: 1, ..*campaign })
-}
-
-/// Returns the command that runs all of it again.
-fn again(campaign: &Campaign) -> String {
-    let Campaign { start, seeds, engine } = campaign;
-    let engine = engine.map(|engine| format!(" --engine {}", engine.name())).unwrap_or_default();
-    format!("lockage-world check --start {start} --seeds {seeds}{engine}")
+    writeln!(out, "\nAgain: {}\n", campaign.again(failure))
 }
 
 fn write_json(
@@ -170,7 +160,7 @@ fn write_json(
             "what": what,
             "plan": plan.to_string(),
             "timeline": lines.collect::<Vec<_>>(),
-            "replay": replay(campaign, failure),
+            "replay": campaign.again(failure).to_string(),
         })
     });
     let counted = |rare: Rare| (rare.words().to_owned(), results.rare.of(rare).into());
@@ -183,7 +173,7 @@ fn write_json(
         "failed": results.failed,
         "first": first,
         "rare": rare,
-        "never": unseen(campaign, results).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
+        "missed": results.rare.missed(campaign.seeds).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
         "elapsed_sec": elapsed.as_secs_f64(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;
@@ -229,13 +219,31 @@ mod tests {
         let first = failure();
         let failed = Results { failed: vec![2], first: Some(first), ..Results::default() };
         assert!(!is_clean(&CAMPAIGN, &failed) && is_clean(&CAMPAIGN, &Results::default()));
-        let long = Campaign { seeds: ENOUGH_WORLDS, ..CAMPAIGN };
+        let long = Campaign { seeds: 1_000_000, ..CAMPAIGN };
         assert!(!is_clean(&long, &Results::default()));
         let mut out = Vec::new();
         write_json(&mut out, &long, &failed, Duration::from_secs(2)).unwrap();
         let report: Value = serde_json::from_slice(&out).unwrap();
         assert_eq!(report["failed"], json!([2]));
-        assert_eq!(report["never"].as_array().unwrap().len(), Rare::ALL.len());
+        assert_eq!(report["missed"].as_array().unwrap().len(), Rare::ALL.len());
         assert_eq!(report["elapsed_sec"], 2.0);
+    }
+
+    /// A state is demanded from 18 times as many worlds on as it takes to come to it.
+    #[test]
+    fn a_rare_state_is_missed_where_enough_worlds_make_it_certain() {
+        let written = |seeds| {
+            let campaign = Campaign { seeds, ..CAMPAIGN };
+            let (mut out, results) = (Vec::new(), Results::default());
+            write_text(&mut out, &campaign, &results, Duration::from_secs(1), false).unwrap();
+            (is_clean(&campaign, &results), String::from_utf8(out).unwrap())
+        };
+        let soonest = Rare::ALL.iter().map(|rare| rare.one_in()).min().unwrap();
+        let (is_clean, text) = written(18 * soonest - 1);
+        assert!(is_clean && !text.contains("missed") && !text.contains("error"), "{text}");
+        let (is_clean, text) = written(18 * soonest);
+        assert!(!is_clean && text.contains(": 0 failed\n"), "{text}");
+        assert!(text.contains(" missed, which is a failure\n"), "{text}");
+        assert!(text.contains(&format!("as usual in one of {soonest}\n")), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! Many worlds, one for each seed, on all cores.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -8,9 +9,6 @@ use lockage_sim::store::SimError;
 use super::plan::Plan;
 use super::rare::Counts;
 use super::stage::{Engine, Failure, Stage};
-
-/// From so many worlds on, each rare state must have come about.
-pub const ENOUGH_WORLDS: u64 = 5_000;
 
 /// Which worlds are played.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +26,7 @@ pub struct Campaign {
 pub struct Results {
     /// How many events there were in all.
     pub events: u64,
-    /// How often which rare state came about.
+    /// In how many worlds each rare state came about.
     pub rare: Counts,
     /// The seeds that failed, the smallest first.
     pub failed: Vec<u64>,
@@ -36,7 +34,21 @@ pub struct Results {
     pub first: Option<Failure>,
 }
 
+/// The command that runs it.
+impl fmt::Display for Campaign {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Campaign { start, seeds, engine } = self;
+        write!(f, "lockage-world check --start {start} --seeds {seeds}")?;
+        engine.map_or(Ok(()), |engine| write!(f, " --engine {}", engine.name()))
+    }
+}
+
 impl Campaign {
+    /// Returns the one that finds a failure of this one again.
+    pub fn again(&self, failure: &Failure) -> Campaign {
+        Campaign { start: failure.seed, seeds: 1, ..*self }
+    }
+
     /// Plays all of it; `progress` is told how many worlds are done, now and then.
     ///
     /// # Errors
@@ -74,7 +86,7 @@ impl Campaign {
             let seed = self.start.wrapping_add(index);
             let outcome = stage.play(&Plan::of(seed), false);
             results.events += outcome.events;
-            results.rare.add(&outcome.rare);
+            results.rare.add_world(&outcome.rare);
             if outcome.violation.is_some() {
                 results.failed.push(seed);
             }

@@ -30,7 +30,7 @@ mod store;
 mod trouble;
 mod wire;
 
-pub use campaign::{Campaign, ENOUGH_WORLDS, Results};
+pub use campaign::{Campaign, Results};
 pub use jobs::Life;
 pub use judge::{Fault as Violation, Kind, Seen};
 pub use log::{Line, Who};

@@ -1,4 +1,6 @@
 //! Rare states: a campaign that never comes to one of them has not looked where bugs are.
+//!
+//! Their frequencies are those of a million worlds: `lockage-world check --seeds 1000000 --details`.
 
 use std::fmt;
 
@@ -10,7 +12,7 @@ use super::plan::What;
 
 /// Declares them once.
 macro_rules! rare {
-    ($($state:ident: $words:literal),* $(,)?) => {
+    ($($state:ident: $one_in:literal, $words:literal;)*) => {
         /// A state that does not come about in every world.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
@@ -29,46 +31,57 @@ macro_rules! rare {
                     $(Rare::$state => $words),*
                 }
             }
+
+            /// In one of how many worlds it comes about.
+            pub fn one_in(self) -> u64 {
+                match self {
+                    $(Rare::$state => $one_in),*
+                }
+            }
         }
     };
 }
 
 rare! {
-    Crash: "a process crashes while it has tasks",
-    DiedInStep: "a process dies between two of its tasks",
-    StoodStillInStep: "a process stands still within a step",
-    Failover: "a replica takes over that lags behind",
-    OldPrimary: "an old primary answers after another one has taken over",
-    ClockAhead: "the clock of the store is set ahead",
-    ClockBack: "the clock of the store is set back",
-    Dropped: "the future of a job is dropped",
-    LeftSharedCall: "a caller is dropped, and others share its call or wait for it",
-    LateCall: "a call arrives for which nobody waits any more",
-    Twice: "a request arrives twice",
-    Stuck: "an acquire arrives long after its caller gave it up",
-    RenewalRacesRelease: "a renewal arrives after the release that was sent later",
-    ManagerDropped: "the last handle of locks is dropped right after their guard",
-    ManagerClosed: "locks are closed while their guard is there",
-    Expired: "a holder learns that its lease has ended",
-    Refused: "a holder learns that the store knows of no such grant",
-    HeldTooLong: "a holder has held for as long as it may",
-    Quorum: "a majority of servers grants a lock",
-    Many: "several locks are held together",
-    StaleWrite: "a value refuses what an older grant writes",
-    DeniedHere: "a deny cache answers",
-    SpentAhead: "a permit is spent that was taken ahead",
-    FallbackAdmits: "the fallback admits",
-    FallbackDenies: "the fallback denies",
-    Shadow: "shadow mode lets a denied request through",
-    Settled: "a reservation is settled",
-    Changed: "what is charged, or the limit, is changed",
-    RanOnce: "work that runs once has a result",
-    Opened: "a latch opens",
-    Got: "a value is given out that one builds for all",
-    Invalidated: "a value is invalidated",
+    Crash: 9, "a process crashes while it has tasks";
+    DiedInStep: 30, "a process dies between two of its tasks";
+    StoodStillInStep: 11, "a process stands still within a step";
+    Failover: 17, "a replica takes over that lags behind";
+    OldPrimary: 110, "an old primary answers after another one has taken over";
+    ClockAhead: 33, "the clock of the store is set ahead";
+    ClockBack: 33, "the clock of the store is set back";
+    Dropped: 2, "the future of a job is dropped";
+    LeftSharedCall: 91, "a caller is dropped, and others share its call or wait for it";
+    LateCall: 3, "a call arrives for which nobody waits any more";
+    Twice: 13, "a request arrives twice";
+    Stuck: 49, "an acquire arrives long after its caller gave it up";
+    RenewalRacesRelease: 62, "a renewal arrives after the release that was sent later";
+    ManagerDropped: 32, "the last handle of locks is dropped right after their guard";
+    ManagerClosed: 130, "locks are closed while their guard is there";
+    Expired: 910, "a holder learns that its lease has ended";
+    Refused: 530, "a holder learns that the store knows of no such grant";
+    HeldTooLong: 86, "a holder has held for as long as it may";
+    Quorum: 38, "a majority of servers grants a lock";
+    Many: 25, "several locks are held together";
+    StaleWrite: 4500, "a value refuses what an older grant writes";
+    DeniedHere: 17, "a deny cache answers";
+    SpentAhead: 38, "a permit is spent that was taken ahead";
+    FallbackAdmits: 63, "the fallback admits";
+    FallbackDenies: 73, "the fallback denies";
+    Shadow: 150, "shadow mode lets a denied request through";
+    Settled: 29, "a reservation is settled";
+    Changed: 5, "what is charged, or the limit, is changed";
+    RanOnce: 9, "work that runs once has a result";
+    Opened: 11, "a latch opens";
+    Got: 9, "a value is given out that one builds for all";
+    Invalidated: 12, "a value is invalidated";
 }
 
-/// How often each came about.
+/// So many of a state are expected where none is missed by chance: that of one state is e^-18, and of all together below
+/// one in a million.
+const CERTAIN: u64 = 18;
+
+/// How often each came about, or in how many worlds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; Rare::ALL.len()]);
 
@@ -112,22 +125,33 @@ impl Counts {
         self.0[rare as usize]
     }
 
-    /// Adds what another world has come to.
-    pub fn add(&mut self, other: &Counts) {
+    /// Counts a world for each that came about in it.
+    pub(super) fn add_world(&mut self, world: &Counts) {
+        self.0.iter_mut().zip(world.0).for_each(|(own, world)| *own += world.min(1));
+    }
+
+    /// Adds those of other worlds.
+    pub(super) fn add(&mut self, other: &Counts) {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// Returns what never came about.
-    pub fn never(&self) -> Vec<Rare> {
-        Rare::ALL.iter().copied().filter(|rare| self.of(*rare) == 0).collect()
+    /// Returns those that never came about.
+    pub fn never(&self) -> impl Iterator<Item = Rare> {
+        Rare::ALL.iter().copied().filter(|rare| self.of(*rare) == 0)
+    }
+
+    /// Returns those that never came about, and would have in so many worlds, but for less than one chance in a million.
+    pub fn missed(&self, worlds: u64) -> Vec<Rare> {
+        self.never().filter(|rare| worlds / rare.one_in() >= CERTAIN).collect()
     }
 }
 
+/// Beside the worlds in which each came about: in one of how many it usually does.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Rare::ALL.iter().copied().try_for_each(|rare| {
-            let (count, words) = (self.of(rare), rare.words());
-            writeln!(f, "{count:>9}  {words}")
+            let (count, one_in, words) = (self.of(rare), rare.one_in(), rare.words());
+            writeln!(f, "{count:>9} worlds, usually one in {one_in:>4}: {words}")
         })
     }
 }
