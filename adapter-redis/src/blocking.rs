@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::call::Reply;
+use crate::check::{IDLE, ping};
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
-use crate::reconnecting::IDLE;
 
 /// The longest wait of a client: some treat no time limit differently from a long one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -20,7 +20,7 @@ pub trait BlockingConnection: Send {
     /// As [`Link::send`].
     fn send(&mut self, request: &Request<'_>, patience: Duration) -> Result<Reply, LinkError>;
 
-    /// Sends a [`Request::ping`] as [`Link::check`] does, and waits at most this long for its reply.
+    /// Sends a `PING` as [`Link::check`] does, and waits at most this long for its reply.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -74,7 +74,7 @@ impl BlockingConnections {
     fn idle(&self, request: &Request<'_>) -> Option<Box<dyn BlockingConnection>> {
         let (mut connection, used) = self.inner.idle.take()?;
         if used.elapsed() >= self.checked_after {
-            let ping = request.ping();
+            let ping = ping(request);
             let checked = connection.check(&ping, ping.left().unwrap_or(LONGEST));
             if Health::of(checked.as_ref()) != Health::Good {
                 self.inner.idle.give((connection, used), Health::Lost);

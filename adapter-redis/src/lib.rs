@@ -19,6 +19,7 @@ mod attempt;
 mod batch;
 mod blocking;
 mod call;
+mod check;
 mod connections;
 mod delegate;
 mod hints;
@@ -36,15 +37,14 @@ pub use address::{ADDRESSES, check_scheme};
 pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
+pub use check::{IDLE, check_before};
 pub use connections::Connections;
 pub use hints::{NO_REDIS, hint};
 #[cfg(feature = "tokio")]
 pub use link::in_tokio;
-pub use link::{
-    Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, check_before, host_and_port,
-};
+pub use link::{Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, host_and_port};
 pub use pool::{ConnectionPool, IdlePool, NodePools};
-pub use reconnecting::{IDLE, Reconnecting};
+pub use reconnecting::Reconnecting;
 pub use replicated::{Acknowledged, Acknowledging, ReplicaWait};
 pub use store::{LuaStore, TimeSource};
 pub use subscriptions::{PubSub, PubSubSink, subscriptions};

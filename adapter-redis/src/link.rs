@@ -35,14 +35,13 @@ pub trait Link: Send + Sync {
         false
     }
 
-    /// Returns whether this connection is known to have ended, so that the next use replaces it. It is asked before
-    /// each request, and takes no longer than reading an atomic number.
+    /// Returns whether this connection is known to have ended, as fast as an atomic number is read: it is asked before
+    /// each use, which then replaces the connection.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// Sends a [`Request::ping`], and waits for any reply until its deadline. In a cluster it goes to the node that has
-    /// the key.
+    /// Sends a `PING`, in a cluster to the key's node, and waits for any reply until its deadline.
     ///
     /// # Errors
     /// As [`Link::send`].
@@ -100,9 +99,6 @@ impl<L: Link> Link for Arc<L> {
 /// The default time for a reply.
 pub const REPLY: Duration = Duration::from_millis(500);
 
-/// The longest wait for the reply to a [`Request::ping`].
-const PING: Duration = Duration::from_millis(250);
-
 /// The address of the server that connections lead to, once it is known. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ServerAddress(Arc<Mutex<Option<String>>>);
@@ -156,20 +152,6 @@ impl<P: Pipeline> Pipeline for Arc<P> {
     }
 }
 
-/// Checks a connection before this request is sent on it: see [`Link::check`].
-///
-/// # Errors
-/// [`LinkError`] of a request that was not sent, if there is no reply, or one of a server that takes no writes.
-pub async fn check_before(request: &Request<'_>, connection: &impl Link) -> Result<(), LinkError> {
-    let reply = connection.check(&request.ping()).await;
-    let reply = reply.map_err(|error| LinkError { was_sent: false, ..error })?;
-    match (reply.health(), reply) {
-        (Health::Good, _) => Ok(()),
-        (health, Reply::Error(error)) => Err(LinkError::of(error, false, health)),
-        (health, _) => Err(LinkError::of("no reply to a check", false, health)),
-    }
-}
-
 /// A command of the server, with its arguments and its destination.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
@@ -195,14 +177,10 @@ impl<'a> Request<'a> {
         Request { name, arguments: Vec::new(), key: None, redirect, deadline: None }
     }
 
-    /// Returns a `PING` to the node of this request's key. Its deadline leaves half of this request's time, if that is
-    /// limited, and is 250 ms from now at the latest.
+    /// Returns a request without arguments to the node of this request's key.
     #[must_use]
-    pub fn ping(&self) -> Request<'a> {
-        let now = Instant::now();
-        let half = self.deadline.map(|deadline| deadline.saturating_duration_since(now) / 2);
-        let deadline = now + half.map_or(PING, |half| half.min(PING));
-        Request { key: self.key, ..Request::new("PING") }.by(Some(deadline))
+    pub(crate) fn beside(&self, name: &'static str) -> Request<'a> {
+        Request { key: self.key, ..Request::new(name) }
     }
 
     /// Adds an argument.
@@ -370,7 +348,12 @@ impl LinkError {
     /// Marks an error of connecting: nothing was sent, whatever the client's error.
     #[must_use]
     pub fn before_sending(self) -> Self {
-        LinkError { was_sent: false, health: Health::Lost, ..self }
+        self.unsent().on(Health::Lost)
+    }
+
+    /// Marks an error of a check.
+    pub(crate) fn unsent(self) -> Self {
+        LinkError { was_sent: false, ..self }
     }
 
     /// Returns what it says about the connection.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use crate::attempt::Making;
+use crate::check::IDLE;
 use crate::link::{Health, Link, LinkError, Pipeline, Request};
-use crate::reconnecting::{IDLE, Reconnecting};
+use crate::reconnecting::Reconnecting;
 use crate::replicated::{Acknowledged, ReplicaWait, read};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};

@@ -1,4 +1,4 @@
-//! Connections that end while no call is made, and what the next caller must be told: nothing.
+//! Connections that end while no call is made: the next caller must not notice.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ impl<S: Store, R: Runtime> Idle<'_, S, R> {
     /// after the time that the store may take to notice it.
     ///
     /// # Panics
-    /// If the call after the fault is not carried out exactly once, or its caller is told otherwise.
+    /// If the call after the fault is not carried out exactly once, or reported otherwise.
     pub async fn survives(&self, fault: &str, make: impl AsyncFn()) {
         for round in 0..3 {
             let before = self.used().await;
