@@ -25,6 +25,13 @@ pub(crate) struct Made<C> {
     lodger: Option<Arc<Task<()>>>,
 }
 
+impl<C: Link + Clone> Made<C> {
+    /// Returns the connection that was made.
+    pub(crate) fn of(made: &Result<Self, LinkError>) -> Result<C, LinkError> {
+        made.as_ref().map(|made| made.connection.clone()).map_err(LinkError::clone)
+    }
+}
+
 impl<C: Link> Made<C> {
     /// Returns whether the connection or its runtime is known to have ended.
     pub(crate) fn has_ended(&self) -> bool {

@@ -122,20 +122,25 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             let (current, began, is_fresh) = self.current();
             let (health, check) = (Health::Doubtful, None);
             let mut using = Use { all: self, current, health, check };
-            let made = match using.current.clone().await {
-                Ok(made) => made,
+            // One that is made is not waited for: calls spend their time here.
+            let connection = match using.current.peek().map(Made::of) {
+                Some(made) => made,
+                None => Made::of(&using.current.clone().await),
+            };
+            let connection = match connection {
+                Ok(connection) => connection,
                 Err(error) => {
                     using.health = Health::Lost;
                     return Err(error.before_sending());
                 }
             };
             if is_fresh {
-                return Ok((using, made.connection));
+                return Ok((using, connection));
             }
-            let Err(error) = check_before(request, &made.connection).await else {
+            let Err(error) = check_before(request, &connection).await else {
                 using.check = Some(Check::Passed);
                 self.passed(&using, began);
-                return Ok((using, made.connection));
+                return Ok((using, connection));
             };
             (using.health, using.check) = (error.health(), Some(Check::Failed));
             let failed = using.current.clone();
