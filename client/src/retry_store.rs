@@ -89,6 +89,9 @@ pub trait HasTimeout: Store + sealed::Sealed {
 
     #[doc(hidden)]
     fn runtime(&self) -> &Self::Runtime;
+
+    #[doc(hidden)]
+    fn timeout(&self) -> Duration;
 }
 
 mod sealed {
@@ -101,6 +104,10 @@ impl<S: Store, R: Runtime> HasTimeout for RetryStore<S, R> {
 
     fn runtime(&self) -> &R {
         &self.runtime
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
     }
 }
 

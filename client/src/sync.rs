@@ -1,10 +1,16 @@
-//! The mutex and the flag of what tasks share here: the standard library's, or loom's where loom explores it.
+//! The mutex and the atomics of what tasks share here: the standard library's, or loom's where loom explores it.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicUsize},
+};
 use std::sync::PoisonError;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicBool};
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicUsize},
+};
 
 /// Locks the mutex, even after a panic in another thread: shared state is consistent whenever its lock is free.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

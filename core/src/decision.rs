@@ -90,6 +90,9 @@ pub enum Origin {
     Prefetch,
     /// The limiter's fallback or shadow mode, since the store did not answer.
     Fallback,
+    /// The line of callers that wait for permits in this process, and come first. `retry_after` counts them as
+    /// admitted; `remaining` is zero, and the rest is as the store said last.
+    Line,
 }
 
 /// A request that may go ahead now.

@@ -92,6 +92,7 @@ impl File {
             timeout: callers.wait.0,
             round_trip: callers.round_trip.map_or(Duration::ZERO, |Time(time)| time),
             jitter: callers.jitter,
+            processes: callers.processes,
             seed: file.seed,
         });
         if waiting.is_some() && file.clocks.is_some() {
@@ -160,6 +161,8 @@ struct Callers {
     round_trip: Option<Time>,
     #[serde(default = "yes")]
     jitter: bool,
+    #[serde(default = "one_process")]
+    processes: NonZeroU32,
 }
 
 #[derive(serde::Deserialize)]
@@ -169,6 +172,10 @@ struct OwnClocks {
     skew: Option<Time>,
     #[serde(default)]
     drift_ppm: u32,
+}
+
+fn one_process() -> NonZeroU32 {
+    NonZeroU32::MIN
 }
 
 fn one() -> u64 {
@@ -304,7 +311,8 @@ mod tests {
         };
         assert_eq!(scenario.plans, [plan]);
         let (timeout, round_trip) = (Duration::from_secs(2), Duration::from_millis(1));
-        let waiting = Waiting { timeout, round_trip, jitter: false, seed: 7 };
+        let waiting =
+            Waiting { timeout, round_trip, jitter: false, processes: one_process(), seed: 7 };
         assert_eq!(scenario.waiting, Some(waiting));
     }
 
@@ -413,7 +421,7 @@ mod tests {
         for (right, wrong, expected) in [
             ("limits =", "limit =", "unknown field `limit`, expected one of `seed`, `limits`"),
             ("keys =", "key =", "unknown field `key`, expected one of `name`, `shape`, `keys`"),
-            ("jitter =", "jiter =", "expected one of `wait`, `round-trip`, `jitter`"),
+            ("jitter =", "jiter =", "expected one of `wait`, `round-trip`, `jitter`, `processes`"),
             ("shape = \"poisson 5/s\"", "", "missing field `shape`"),
             ("wait = \"2s\"", "", "missing field `wait`"),
             ("\"fixed-window 10/60s\", \"sliding-log 5/s\"", "", "limits is empty"),

@@ -22,7 +22,8 @@ pub(crate) const RESULTS: Words<9> = [
     "unknown",
 ];
 
-pub(crate) const SOURCES: Words<5> = ["store", "deny_cache", "prefetch", "fallback", "none"];
+pub(crate) const SOURCES: Words<6> =
+    ["store", "deny_cache", "prefetch", "fallback", "line", "none"];
 
 /// Returns the index of the result of a request, in [`RESULTS`].
 pub(crate) fn result(event: &DecisionEvent<'_>) -> usize {
@@ -45,7 +46,8 @@ pub(crate) fn source(event: &DecisionEvent<'_>) -> usize {
         Ok(Origin::DenyCache) => 1,
         Ok(Origin::Prefetch) => 2,
         Ok(Origin::Fallback) => 3,
-        _ => 4,
+        Ok(Origin::Line) => 4,
+        _ => 5,
     }
 }
 

@@ -58,7 +58,7 @@
 //! | label | words |
 //! |---|---|
 //! | `result` of a request | `allowed`, `denied`, `blocked`, `never`, `would_deny` (in shadow mode), or an error |
-//! | `source` | `store`, `deny_cache`, `prefetch`, `fallback`, or `none` for an error |
+//! | `source` | `store`, `deny_cache`, `prefetch`, `fallback`, `line`, or `none` for an error |
 //! | `command` | the name of a script, such as `limiter_acquire`, or `listen` |
 //! | `outcome` | `ok`, `timed_out`, `dropped`, or an error |
 //! | `result` of an acquisition | `acquired`, `busy`, or an error |

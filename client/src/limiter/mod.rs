@@ -23,6 +23,7 @@ mod deny_cache;
 mod fallback;
 mod idempotency;
 mod limit_source;
+mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod observed;
@@ -62,6 +63,7 @@ pub(crate) use verbs::VERBS;
 use crate::key::{KeyError, check_prefix};
 use crate::store::Store;
 use limit_source::LimitSource;
+use line::Lines;
 use pipeline::Stages;
 
 /// The prefix of a limiter that was given none.
@@ -113,6 +115,7 @@ pub struct Limiter<S> {
     source: LimitSource,
     prefix: Arc<str>,
     stages: Stages,
+    lines: Arc<Lines>,
 }
 
 impl<S: Store> Limiter<S> {
@@ -145,7 +148,8 @@ impl<S: Store> Limiter<S> {
     }
 
     fn of(store: S, source: LimitSource) -> Self {
-        Limiter { store, source, prefix: DEFAULT_PREFIX.into(), stages: Stages::default() }
+        let (stages, lines) = Default::default();
+        Limiter { store, source, prefix: DEFAULT_PREFIX.into(), stages, lines }
     }
 
     /// Sets the prefix: keys are `prefix:{id}`.

@@ -105,16 +105,16 @@ impl<S: Store> Limiter<S> {
         call: &C,
     ) -> impl Future<Output = Result<C::Outcome, Error>> + Send {
         let observer = self.stages.observer.as_deref();
-        self.run_observed(id, call, observer.filter(|_| call.rules().charges))
+        self.run_observed(id, call, observer.filter(|_| call.rules().charges), false)
     }
 
-    /// Runs one of several calls that a caller makes before it is told anything.
-    pub(super) fn run_unobserved<C: Call>(
+    /// Runs a call of a caller whose turn it is in its line, which reports the last one to the observer itself.
+    pub(super) fn run_in_line<C: Call>(
         &self,
         id: &str,
         call: &C,
     ) -> impl Future<Output = Result<C::Outcome, Error>> + Send {
-        self.run_observed(id, call, None)
+        self.run_observed(id, call, None, true)
     }
 
     async fn run_observed<C: Call>(
@@ -122,15 +122,22 @@ impl<S: Store> Limiter<S> {
         id: &str,
         call: &C,
         observer: Option<&Observed>,
+        is_in_line: bool,
     ) -> Result<C::Outcome, Error> {
         let watch = observer.map(|observer| observer.begin(false));
         let mut answer = match Key::under(&self.prefix, id) {
             Ok(key) => {
                 let target = Target { id, key: &key, source: &self.source, report: None };
-                match self.stages.are_none() {
-                    true => call.send(&self.store, &target).await,
-                    false => self.stages.run(ToStore(&self.store), &target, call).await,
+                let held_back = if is_in_line { None } else { self.held_back(&key, call) };
+                let answer = match (held_back, self.stages.are_none()) {
+                    (Some(denied), _) => Ok(denied),
+                    (None, true) => call.send(&self.store, &target).await,
+                    (None, false) => self.stages.run(ToStore(&self.store), &target, call).await,
+                };
+                if call.rules().change.is_some() {
+                    self.lines.changed(&key);
                 }
+                answer
             }
             Err(error) => Err(error.into()),
         };

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockage_core::flow::{Step, Wait};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, CostError, Decision,
     MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, SetLimit, Settle, Settlement,
@@ -342,11 +341,13 @@ impl<S: Store> Limiter<S> {
     /// Waits until a request of `cost` (at least 1) for `id` is admitted, and charges it. In the queue of a
     /// [`LeakyBucket`](crate::limiter::LeakyBucket) it waits until its turn, too.
     ///
-    /// Returns a denial at once if the wait would be longer than `timeout`, and at its end if others were faster until
-    /// then. Calls to the store have a timeout of their own, by which the last one may exceed this one.
+    /// Returns a denial at once if the wait would be longer than `timeout`, and at its end if other processes were
+    /// faster until then. Calls to the store have a timeout of their own, by which the last one may exceed this one.
     ///
-    /// It sleeps for as long as the store says plus a random time, so that waiters do not all return at once. Waiting
-    /// is not FIFO. See [`Wait`].
+    /// The callers of this limiter and its clones wait in line for each id and limit: each asks once all before it do or
+    /// have left, when its permit is due. Meanwhile [`Limiter::try_acquire`] is denied rather than take a permit of
+    /// theirs, with [`Origin::Line`](crate::limiter::Origin::Line). Between processes there is no order. See
+    /// [`Line`](lockage_core::flow::Line).
     ///
     /// The queue of a leaky bucket is in order: an admitted request sleeps once, until its turn, and
     /// [`Decision::turn_after`] is then zero. The store admits no request to a turn after `timeout`, so none is taken
@@ -389,36 +390,6 @@ impl<S: Store> Limiter<S> {
         self.reserve_as(id, cost, request, hold).await
     }
 }
-}
-
-impl<S: HasTimeout> Limiter<S> {
-    async fn wait(
-        &self,
-        id: &str,
-        acquire: AcquireOne,
-        timeout: Duration,
-    ) -> Result<Decision, Error> {
-        let runtime = self.store.runtime();
-        // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not beside it.
-        let acquire = match self.stages.idempotency.as_deref() {
-            Some(idempotency) => acquire.named(idempotency.new_id()),
-            None => acquire,
-        };
-        let mut wait = Wait::new(runtime.now(), timeout);
-        loop {
-            let call = acquire.within(&self.source, wait.patience(runtime.now()));
-            let mut decision = self.run_unobserved(id, &call).await?;
-            match wait.after(&decision, runtime.now(), runtime.random()) {
-                Step::Done => return Ok(decision),
-                Step::Sleep(duration) => runtime.sleep(duration).await,
-                Step::Turn(duration) => {
-                    runtime.sleep(duration).await;
-                    decision.turn_after = Duration::ZERO;
-                    return Ok(decision);
-                }
-            }
-        }
-    }
 }
 
 impl<S: Store> Limiter<S> {

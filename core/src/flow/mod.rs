@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use core::time::Duration;
-//! use lockage_core::flow::{Step, Wait};
+//! use lockage_core::flow::{Line, Look, Step};
 //! use lockage_core::{Acquire, Command, Limit, Timestamp};
 //!
 //! let limit: Limit = "token-bucket 10/s burst 1".parse()?;
@@ -20,36 +20,44 @@
 //! };
 //! assert!(decide(now).is_allowed());
 //!
-//! // The bucket is empty: the next request waits for a tenth of a second and some jitter.
-//! let mut wait = Wait::new(now, Duration::from_secs(1));
+//! // The bucket is empty: the next request waits for a tenth of a second.
+//! let mut line = Line::new(Duration::from_secs(1));
+//! let caller = line.join(1, now, Duration::from_secs(1));
 //! let decision = loop {
-//!     let decision = decide(now);
-//!     match wait.after(&decision, now, 0x9E37_79B9_7F4A_7C15) {
-//!         Step::Done => break decision,
-//!         Step::Sleep(time) => now += time, // a program would sleep
-//!         Step::Turn(time) => {
-//!             now += time; // in the queue of a leaky bucket
-//!             break decision;
+//!     match line.look(caller, now) {
+//!         Look::Sleep(time) => now += time, // a program would sleep, until it is called
+//!         Look::Denied(decision) => break decision,
+//!         Look::Ask => {
+//!             let decision = decide(now);
+//!             match line.answered(caller, &decision, Some(&limit), now, 0x9E37_79B9_7F4A_7C15) {
+//!                 Step::Wait => {}
+//!                 Step::Done => break decision,
+//!                 Step::Turn(time) => {
+//!                     now += time; // in the queue of a leaky bucket
+//!                     break decision;
+//!                 }
+//!             }
 //!         }
 //!     }
 //! };
 //! assert!(decision.is_allowed());
+//! assert_eq!(now, Duration::from_millis(100_100));
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 
 mod circuit_breaker;
+mod line;
 mod polling;
 mod prefetch;
 mod renewal;
 mod retry;
-mod wait;
 
 pub use circuit_breaker::{CircuitBreaker, CircuitBreakerConfig, Route};
+pub use line::{Line, Look, Step};
 pub use polling::Polling;
 pub use prefetch::{Ask, Next, Prefetch, PrefetchConfig};
 pub use renewal::{Plan, Renewals, own_deadline, shortest_lease};
 pub use retry::{Failure, Retry};
-pub use wait::{Step, Wait};
 
 use core::time::Duration;
 

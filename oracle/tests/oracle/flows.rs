@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Failure, Retry, Route, Step, Wait};
+use lockage_core::flow::{
+    CircuitBreaker, CircuitBreakerConfig, Failure, Line, Look, Retry, Route, Step,
+};
 use lockage_core::{Decision, Verdict};
 use lockage_oracle::properties::{Check, cases, property};
 use lockage_oracle::subject::Failure as Broken;
@@ -11,10 +13,12 @@ use proptest::prelude::*;
 /// Cases per flow when nothing is asked for: a second in all.
 const DEFAULT_CASES: u32 = 2000;
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// How often a waiting caller asks, at most, beyond once for each 32 ms of its timeout.
 const CALLS_BESIDE_TIME: u128 = 5;
 
-/// A wait: each answer takes a while, denies for a while, and meets a random number.
+/// Answers to a lone caller: each takes a while, denies for a while, and meets a random number.
 type Answers = Vec<(Duration, Duration, u64)>;
 
 #[test]
@@ -23,16 +27,19 @@ fn a_wait_sleeps_long_enough_and_never_past_its_deadline() {
     let input = (any_time(), span(), answers);
     let check = |(began, timeout, answers): (Duration, Duration, Answers)| {
         let deadline = began + timeout;
-        let (mut wait, mut now) = (Wait::new(began, timeout), began);
+        let (mut line, mut now) = (Line::new(SECOND), began);
+        let caller = line.join(1, began, timeout);
         for (took, retry_after, random) in answers {
+            let asked = now;
+            ensure(line.look(caller, now) == Look::Ask, || format!("it does not ask at {now:?}"))?;
             now += took;
-            match wait.after(&denied(retry_after), now, random) {
-                Step::Done | Step::Turn(_) => return Ok(()),
-                Step::Sleep(time) => {
-                    ensure(time >= retry_after, || format!("{time:?} of {retry_after:?}"))?;
-                    ensure(now + time <= deadline, || format!("until {:?}", now + time))?;
-                    now += time;
-                }
+            let Step::Wait = line.answered(caller, &denied(retry_after), None, now, random) else {
+                return Ok(());
+            };
+            if let Look::Sleep(time) = line.clone().look(caller, now) {
+                now += time;
+                ensure(now >= asked + retry_after, || format!("{time:?} of {retry_after:?}"))?;
+                ensure(now <= deadline, || format!("until {now:?}"))?;
             }
         }
         Ok(())
@@ -45,14 +52,21 @@ fn a_wait_never_spins() {
     // The worst of luck: a limit that is always about to have a permit, and no jitter.
     let input = (span(), prop::collection::vec(random(), 1..30));
     let check = |(timeout, randoms): (Duration, Vec<u64>)| {
-        let (mut wait, mut now, mut calls) =
-            (Wait::new(Duration::ZERO, timeout), Duration::ZERO, 0);
+        let (mut line, mut now, mut calls) = (Line::new(SECOND), Duration::ZERO, 0);
+        let caller = line.join(1, now, timeout);
         let most = CALLS_BESIDE_TIME + timeout.as_millis() / 32;
         for random in randoms.iter().cycle() {
-            calls += 1;
-            match wait.after(&denied(Duration::from_micros(1)), now, *random) {
-                Step::Done | Step::Turn(_) => break,
-                Step::Sleep(time) => now += time,
+            match line.look(caller, now) {
+                Look::Sleep(time) => {
+                    now += time;
+                    continue;
+                }
+                Look::Ask => calls += 1,
+                Look::Denied(_) => break,
+            }
+            let soon = denied(Duration::from_micros(1));
+            if line.answered(caller, &soon, None, now, *random) != Step::Wait {
+                break;
             }
             ensure(calls <= most, || format!("{calls} calls in {now:?}"))?;
         }
@@ -65,7 +79,10 @@ fn a_wait_never_spins() {
 fn a_wait_ends_at_once_where_the_permit_comes_too_late() {
     let input = (any_time(), span(), span(), random());
     let check = |(now, timeout, retry_after, random): (Duration, Duration, Duration, u64)| {
-        let step = Wait::new(now, timeout).after(&denied(retry_after), now, random);
+        let mut line = Line::new(SECOND);
+        let caller = line.join(1, now, timeout);
+        ensure(line.look(caller, now) == Look::Ask, || "it does not ask".to_owned())?;
+        let step = line.answered(caller, &denied(retry_after), None, now, random);
         let fits = !timeout.is_zero() && retry_after <= timeout;
         ensure((step == Step::Done) != fits, || format!("{step:?}"))
     };

@@ -7,6 +7,7 @@ mod flows;
 mod foreign;
 mod latch;
 mod limiter_properties;
+mod lines;
 mod local_limiters;
 mod lock_laws;
 mod lock_mutants;

@@ -8,6 +8,7 @@ mod source;
 mod worst;
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -90,7 +91,7 @@ struct ReplayArgs {
 struct ExploreArgs {
     /// A TOML file with the limits, the traffic, waiting callers and the seed
     #[arg(long, value_name = "FILE")]
-    #[arg(conflicts_with_all = ["traffic", "limits", "wait", "round_trip", "no_jitter", "nodes"])]
+    #[arg(conflicts_with_all = ["traffic", "limits", "wait", "round_trip", "processes", "no_jitter", "nodes"])]
     #[arg(conflicts_with_all = TrafficArgs::NAMES)]
     scenario: Option<PathBuf>,
     /// When requests come: "constant 5/s", "poisson 5/s", "burst 50 every 10s",
@@ -122,7 +123,10 @@ struct WaitArgs {
     #[arg(long, value_name = "DURATION", default_value = "0ms", requires = "wait")]
     #[arg(value_parser = parse_duration)]
     round_trip: Duration,
-    /// Let waiting callers come back exactly at `retry_after`, all at once
+    /// Spread waiting callers over this many processes; those of one process and key wait in line
+    #[arg(long, value_name = "N", default_value = "1", requires = "wait")]
+    processes: NonZeroU32,
+    /// Let processes whose callers are denied again come back exactly at `retry_after`, all at once
     #[arg(long, requires = "wait")]
     no_jitter: bool,
 }
@@ -237,8 +241,8 @@ impl CommonArgs {
 
 impl WaitArgs {
     fn waiting(&self, seed: u64) -> Option<Waiting> {
-        let (round_trip, jitter) = (self.round_trip, !self.no_jitter);
-        self.wait.map(|timeout| Waiting { timeout, round_trip, jitter, seed })
+        let (round_trip, jitter, processes) = (self.round_trip, !self.no_jitter, self.processes);
+        self.wait.map(|timeout| Waiting { timeout, round_trip, jitter, processes, seed })
     }
 }
 

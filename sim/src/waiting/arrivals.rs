@@ -152,6 +152,6 @@ impl Arrivals for Closed<'_> {
 }
 
 /// Returns when a request came.
-pub(super) fn arrival(trace: &Trace, request: usize) -> Duration {
+fn arrival(trace: &Trace, request: usize) -> Duration {
     Duration::from_micros(trace.requests()[request].at.as_micros())
 }

@@ -42,7 +42,9 @@ impl WaitTally {
         for settled in &waited.settled {
             calls += u64::from(settled.calls);
             match settled.outcome {
-                Outcome::Admitted if settled.calls == 1 && settled.queued.is_zero() => at_once += 1,
+                Outcome::Admitted if settled.waited.is_zero() && settled.queued.is_zero() => {
+                    at_once += 1
+                }
                 Outcome::Admitted => times.push(settled.after),
                 Outcome::Denied => gave_up += 1,
                 Outcome::Never => {}

@@ -1,5 +1,6 @@
-//! Callers that wait by `Wait`, in the simulator: virtual time, one seed, one result.
+//! Callers that wait in line, in the simulator: virtual time, one seed, one result.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lockage_core::{Limit, Timestamp};
@@ -12,6 +13,7 @@ use lockage_sim::traffic::Plan;
 use lockage_sim::waiting::{Settled, WaitTally, Waited, Waiting, replay_waiting};
 
 const SECOND_US: u64 = 1_000_000;
+const ONE: NonZeroU32 = NonZeroU32::MIN;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One limit of each kind that knows seconds, each of 50 a second.
@@ -54,7 +56,9 @@ fn both_engines_settle_all_requests_alike() {
 fn one_seed_gives_one_result() {
     let trace = traffic("poisson 80/s", 3);
     let with = |seed| {
-        let waiting = Waiting { timeout: TIMEOUT, round_trip: Duration::ZERO, jitter: true, seed };
+        let processes = NonZeroU32::new(4).expect("some");
+        let waiting =
+            Waiting { timeout: TIMEOUT, round_trip: Duration::ZERO, jitter: true, processes, seed };
         replay(&trace, bucket_of_one().limit(), EngineKind::Model, &waiting)
     };
     assert_eq!(with(1), with(1));
@@ -66,7 +70,8 @@ fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
     let trace = traffic("poisson 100/s", 10);
     for config in limits() {
         for round_trip in [Duration::ZERO, Duration::from_millis(3)] {
-            let waiting = Waiting { timeout: TIMEOUT, round_trip, jitter: true, seed: 1 };
+            let waiting =
+                Waiting { timeout: TIMEOUT, round_trip, jitter: true, processes: ONE, seed: 1 };
             let waited = replay(&trace, config.limit(), EngineKind::Model, &waiting);
             let longest = waited.settled.iter().map(|settled| settled.after).max().unwrap();
             assert!(longest <= TIMEOUT + round_trip, "{longest:?}: {config:?}");
@@ -82,7 +87,7 @@ fn a_caller_that_cannot_be_admitted_in_time_is_told_at_once() {
     let denied = |settled: &&Settled| settled.outcome == Outcome::Denied;
     let denied: Vec<_> = waited.settled.iter().filter(denied).collect();
     assert_eq!(denied.len(), 20);
-    assert!(denied.iter().all(|settled| settled.after.is_zero() && settled.calls == 1));
+    assert!(denied.iter().all(|settled| settled.after.is_zero() && settled.calls <= 1));
 }
 
 #[test]
@@ -93,18 +98,23 @@ fn a_caller_asks_no_more_often_than_the_flow_says() {
         let waited = wait(&trace, limit.parse().unwrap(), EngineKind::Model, TIMEOUT);
         let most = 5 + TIMEOUT.as_millis() / 32;
         let calls = waited.settled.iter().map(|settled| settled.calls).max().unwrap();
-        assert!(u128::from(calls) <= most && calls > 1, "{calls} calls: {limit}");
+        assert!(u128::from(calls) <= most, "{calls} calls: {limit}");
     }
 }
 
 #[test]
 fn a_hundred_callers_need_few_calls_for_each_permit() {
-    // The least possible is 1 for each; if all of them asked at every permit it were 50.
-    for (config, most) in
-        [(bucket_of_one(), 10.0), (Config::bucket(Kind::TokenBucket, 50, SECOND_US, 50), 5.0)]
+    // In line one for each; if all processes asked at every permit, it were 4 of them.
+    let burst = Config::bucket(Kind::TokenBucket, 50, SECOND_US, 50);
+    for (config, processes, most) in
+        [(bucket_of_one(), 1, 1.0), (burst, 1, 1.0), (bucket_of_one(), 4, 2.0), (burst, 4, 2.0)]
     {
         let trace = traffic("burst 100 every 1min", 10);
-        let waited = wait(&trace, config.limit(), EngineKind::Model, Duration::from_secs(10));
+        let processes = NonZeroU32::new(processes).expect("some");
+        let timeout = Duration::from_secs(10);
+        let waiting =
+            Waiting { timeout, round_trip: Duration::ZERO, jitter: true, processes, seed: 1 };
+        let waited = replay(&trace, config.limit(), EngineKind::Model, &waiting);
         let tally = WaitTally::of(&waited);
         assert_eq!((tally.at_once + tally.after_waiting, tally.gave_up), (100, 0));
         let calls = tally.calls_per_admitted().unwrap();
@@ -114,13 +124,11 @@ fn a_hundred_callers_need_few_calls_for_each_permit() {
 
 #[test]
 fn those_denied_at_one_moment_do_not_come_back_as_one_herd() {
-    // 900 wait for the next window, whose beginning all of them are told: a quarter of a second is
-    // theirs to come back in, so 36 in 10 ms on average.
+    // 900 wait for the next window: those come back that it has room for.
     let limit = "fixed-window 100/s".parse().unwrap();
     let trace = traffic("burst 1000 every 1min", 10);
     let waited = wait(&trace, limit, EngineKind::Model, Duration::from_secs(20));
-    assert_eq!(waited.calls_in_10ms, 1000);
-    assert!(waited.repeats_in_10ms <= 80, "{} came back in 10 ms", waited.repeats_in_10ms);
+    assert_eq!(waited.calls_in_10ms, 100);
 }
 
 #[test]
@@ -161,9 +169,10 @@ fn a_lone_waiter_hardly_pays_for_the_others() {
     let trace = traffic("burst 2 every 100ms", 10);
     let waited = wait(&trace, bucket_of_one().limit(), EngineKind::Model, TIMEOUT);
     let tally = WaitTally::of(&waited);
-    assert_eq!((tally.at_once, tally.after_waiting, tally.calls), (100, 100, 300));
+    // The answer to the first one says when.
+    assert_eq!((tally.at_once, tally.after_waiting, tally.calls), (100, 100, 200));
     let times = tally.times.unwrap();
-    assert!(times.max <= Duration::from_millis(25), "{times:?}");
+    assert_eq!(times.max, Duration::from_millis(20));
 }
 
 fn traffic(shape: &str, seconds: u64) -> Trace {
@@ -177,7 +186,8 @@ fn traffic(shape: &str, seconds: u64) -> Trace {
 }
 
 fn wait(trace: &Trace, limit: Limit, engine: EngineKind, timeout: Duration) -> Waited {
-    let waiting = Waiting { timeout, round_trip: Duration::ZERO, jitter: true, seed: 1 };
+    let waiting =
+        Waiting { timeout, round_trip: Duration::ZERO, jitter: true, processes: ONE, seed: 1 };
     replay(trace, limit, engine, &waiting)
 }
 

@@ -13,6 +13,7 @@ mod fallback;
 mod flow_waits;
 mod late_calls;
 mod limiter_options;
+mod lines;
 mod links;
 mod locks;
 mod long_calls;

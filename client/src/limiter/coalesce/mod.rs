@@ -134,11 +134,11 @@ impl Stage for Coalescer {
     }
 }
 
-/// What requests must have in common to be decided in one command.
-#[derive(PartialEq, Eq)]
-struct Subject {
-    key: Key,
-    source: LimitSource,
+/// What requests must have in common to be decided in one command, and to wait in one line.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Subject {
+    pub(super) key: Key,
+    pub(super) source: LimitSource,
 }
 
 /// A key has few limits at one time, and to hash one takes longer than to compare it.

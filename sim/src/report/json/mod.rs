@@ -10,7 +10,7 @@
 //! | `unparsed` | lines of the file that are no requests; 0 for synthetic traffic |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | synthetic traffic: its shape as given, and the seed |
-//! | `waiting` | with waiting callers: `timeout_us`, `round_trip_us`, `jitter` and `seed` |
+//! | `waiting` | with waiting callers: `timeout_us`, `round_trip_us`, `jitter`, `processes` and `seed` |
 //! | `clocks` | with callers' clocks: `nodes`, `skew_us`, `drift_ppm` and `seed` |
 //! | `limiters` | one object per `--limit`, in their order |
 //! | `pairs` | of `compare`: one object per pair of limits |
@@ -97,6 +97,7 @@ mod pairs;
 pub mod worst;
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use lockage_core::Timestamp;
@@ -142,6 +143,7 @@ pub fn write(report: &Report, out: &mut dyn Write) -> io::Result<()> {
             timeout_us: waiting.timeout.as_micros(),
             round_trip_us: waiting.round_trip.as_micros(),
             jitter: waiting.jitter,
+            processes: waiting.processes,
             seed: waiting.seed,
         }),
         clocks: report.clocks.as_ref().map(clocks::clocks_object),
@@ -190,6 +192,7 @@ struct WaitingObject {
     timeout_us: u128,
     round_trip_us: u128,
     jitter: bool,
+    processes: NonZeroU32,
     seed: u64,
 }
 

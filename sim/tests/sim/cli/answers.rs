@@ -39,9 +39,10 @@ fn e1_to_e5_hold_of_waiters() {
         let worst = &limiter["envelope"]["worst"];
         let used = worst["used"].as_f64().unwrap();
         assert!((0.5..=1.0).contains(&used), "{}: {worst}", limiter["limiter"]);
-        // A request and its answer take 3 ms, half of it each.
+        // A request and its answer take 3 ms, half of it each; others ask once the answer to the first is there.
         let from = worst["from"].as_str().unwrap();
-        assert!(from.contains(".0015"), "{}: {from}", limiter["limiter"]);
+        let is_between = from.contains(".0015") || from.contains(".0045");
+        assert!(is_between, "{}: {from}", limiter["limiter"]);
     }
 }
 

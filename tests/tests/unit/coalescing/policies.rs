@@ -147,7 +147,7 @@ async fn waiters_for_a_permit_ask_together() {
     assert!((90..=10 + (50 * elapsed).div_ceil(1000)).contains(&admitted), "{admitted}");
     let told = limiter.coalescing().unwrap();
     assert_eq!(told.calls, store.calls());
-    assert!(told.largest_call >= 99, "those who came at once asked at once: {told:?}");
+    assert!(told.largest_call >= 5, "those whose permits are there ask at once: {told:?}");
 }
 
 /// Each runtime does, with its real timers.

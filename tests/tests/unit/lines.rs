@@ -1,0 +1,242 @@
+//! D16: callers wait for permits in line. Aims, in virtual time; cancellation, futures that nobody polls, failures.
+
+use std::pin::pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use lockage::limiter::Origin;
+use lockage::runtime::{Smol, Tokio};
+use lockage::{BlockingLimiter, Error, Limit, Limiter, RetryStore, StoreError, Verdict};
+use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
+use tokio::task::{JoinSet, yield_now};
+use tokio::time::{Instant, sleep};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+
+type Memory = FailingStore<MemoryStore<TokioClock>>;
+type Limited = Limiter<RetryStore<Memory, Tokio>>;
+
+fn on(store: &Memory, limit: &str) -> Limited {
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND / 4);
+    Limiter::new(timed, limit.parse::<Limit>().unwrap())
+}
+
+fn limiter(limit: &str) -> (Limited, Memory) {
+    let store = FailingStore::new(paused_memory());
+    (on(&store, limit), store)
+}
+
+fn within(time: Duration, expected: Duration) -> bool {
+    (expected..=expected + Duration::from_millis(2)).contains(&time)
+}
+
+/// 98 of 100 a second; 1.5 calls for each in one process, 2 in four.
+#[tokio::test(start_paused = true)]
+async fn five_hundred_waiters_get_what_there_is_with_few_calls() {
+    for (processes, most_calls) in [(1, 750), (4, 1000)] {
+        let (_, store) = limiter("token-bucket 100/s burst 1");
+        let limiters: Vec<_> =
+            (0..processes).map(|_| on(&store, "token-bucket 100/s burst 1")).collect();
+        let start = Instant::now();
+        let mut waits = JoinSet::new();
+        for number in 0..500 {
+            let limiter = limiters[number % processes].clone();
+            waits.spawn(async move {
+                assert!(limiter.acquire_within("id", 1, MINUTE).await.unwrap().is_allowed());
+                number
+            });
+        }
+        let order = waits.join_all().await;
+        assert!(start.elapsed() <= SECOND * 510 / 100, "{:?}: {processes}", start.elapsed());
+        assert!(store.calls() <= most_calls, "{} calls: {processes}", store.calls());
+        assert!(processes > 1 || order.is_sorted(), "{order:?}");
+    }
+}
+
+/// A large cost beside small ones is admitted once it fits after those before it, whether they wait or not.
+#[tokio::test(start_paused = true)]
+async fn large_costs_do_not_starve() {
+    for waits in [true, false] {
+        let (limiter, _) = limiter("token-bucket 20/s burst 20");
+        assert!(limiter.try_acquire("id", 20).await.unwrap().is_allowed());
+        let mut others = JoinSet::new();
+        for _ in 0..8 {
+            let limiter = limiter.clone();
+            others.spawn(async move {
+                loop {
+                    if waits {
+                        _ = limiter.acquire_within("id", 1, MINUTE).await.unwrap();
+                    } else {
+                        _ = limiter.try_acquire("id", 1).await.unwrap();
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                }
+            });
+        }
+        sleep(Duration::from_millis(220)).await;
+        let start = Instant::now();
+        assert!(limiter.acquire_within("id", 20, MINUTE).await.unwrap().is_allowed());
+        // Its own second, and the 50 ms of each that waits before it.
+        let longest = SECOND + if waits { SECOND * 8 / 20 } else { Duration::ZERO };
+        assert!(start.elapsed() <= longest + Duration::from_millis(5), "{:?}", start.elapsed());
+    }
+}
+
+/// A request that does not wait is denied rather than overtake, and is told when it would be its turn.
+#[tokio::test(start_paused = true)]
+async fn no_request_overtakes_the_line() {
+    let (limiter, store) = limiter("token-bucket 10/s burst 10");
+    _ = limiter.try_acquire("id", 10).await.unwrap();
+    let waiter = limiter.clone();
+    let wait = tokio::spawn(async move { waiter.acquire_within("id", 10, MINUTE).await });
+    sleep(SECOND / 2).await;
+    let calls = store.calls();
+    let denied = limiter.try_acquire("id", 2).await.unwrap();
+    assert_eq!((denied.origin, denied.remaining), (Origin::Line, 0));
+    assert!(within(denied.retry_after().unwrap(), SECOND * 7 / 10), "{denied:?}");
+    let each = limiter.try_acquire_each("id", &[1, 11]).await.unwrap();
+    assert!(each[0].verdict != Verdict::Allowed && each[1].verdict == Verdict::Never, "{each:?}");
+    assert_eq!(store.calls(), calls, "no call was made");
+    assert!(limiter.try_acquire("other", 1).await.unwrap().is_allowed());
+    // In shadow mode the store is asked as usual.
+    assert!(!limiter.clone().in_shadow().try_acquire("id", 1).await.unwrap().would_deny());
+    wait.abort();
+    _ = wait.await;
+    assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed(), "nobody waits any more");
+}
+
+/// Permits that are given back are there for the first in line at once.
+#[tokio::test(start_paused = true)]
+async fn a_line_learns_of_changes() {
+    let (limiter, _) = limiter("fixed-window 2/h");
+    _ = limiter.try_acquire("id", 2).await.unwrap();
+    let start = Instant::now();
+    let waiter = limiter.clone();
+    let wait = tokio::spawn(async move { waiter.acquire_within("id", 1, MINUTE * 90).await });
+    sleep(SECOND).await;
+    assert!(limiter.reset("id").await.unwrap());
+    assert!(wait.await.unwrap().unwrap().is_allowed());
+    assert!(start.elapsed() < SECOND * 2, "{:?}", start.elapsed());
+}
+
+/// A dropped waiter leaves at once, wherever it is, and the next one goes.
+#[tokio::test(start_paused = true)]
+async fn a_dropped_waiter_makes_room() {
+    for polls in 1..8 {
+        let (limiter, _) = limiter("token-bucket 10/s burst 10");
+        _ = limiter.try_acquire("id", 10).await.unwrap();
+        let start = Instant::now();
+        let next = {
+            let mut large = Box::pin(limiter.acquire_within("id", 10, MINUTE));
+            for _ in 0..polls {
+                assert!(large.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            }
+            let next = limiter.clone();
+            let next =
+                tokio::spawn(async move { next.acquire_within("id", 1, SECOND).await.unwrap() });
+            yield_now().await;
+            next
+        };
+        assert!(next.await.unwrap().is_allowed());
+        assert!(start.elapsed() <= SECOND / 5, "{polls}: {:?}", start.elapsed());
+    }
+}
+
+/// A future that is not polled, before or during its call, holds up the others for the store's timeout.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_nobody_polls_is_passed_over() {
+    for polls in 1..8 {
+        let (limiter, _) = limiter("token-bucket 10/s burst 1");
+        _ = limiter.try_acquire("id", 1).await.unwrap();
+        let mut stuck = pin!(limiter.acquire_within("id", 1, MINUTE));
+        for _ in 0..polls {
+            assert!(stuck.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        let start = Instant::now();
+        let mut others = JoinSet::new();
+        for _ in 0..9 {
+            let limiter = limiter.clone();
+            others.spawn(async move { limiter.acquire_within("id", 1, MINUTE).await.unwrap() });
+        }
+        assert!(others.join_all().await.iter().all(lockage::Decision::is_allowed));
+        assert!(start.elapsed() <= SECOND * 3 / 2, "{polls}: {:?}", start.elapsed());
+        assert!(stuck.await.unwrap().is_allowed(), "it is back");
+    }
+}
+
+/// A failure is that of the caller whose call it was; of a store that is away all learn soon.
+#[tokio::test(start_paused = true)]
+async fn each_failure_belongs_to_one_caller() {
+    let (limiter, store) = limiter("token-bucket 10/s burst 1");
+    let wait = |limiter: &Limited| {
+        let limiter = limiter.clone();
+        async move { limiter.acquire_within("id", 1, MINUTE).await }
+    };
+    let mut waits = JoinSet::new();
+    (0..5).for_each(|_| drop(waits.spawn(wait(&limiter))));
+    store.next([Fate::Answered, Fate::AnswerLost]);
+    let answers = waits.join_all().await;
+    let failed =
+        |answer: &Result<_, Error>| matches!(answer, Err(Error::Store(StoreError::Unknown(_))));
+    assert_eq!(answers.iter().filter(|answer| failed(answer)).count(), 1);
+    assert!(answers.iter().flatten().all(lockage::Decision::is_allowed));
+
+    store.always(Fate::Silence);
+    let start = Instant::now();
+    (0..500).for_each(|_| drop(waits.spawn(wait(&limiter))));
+    assert!(waits.join_all().await.iter().all(failed));
+    assert!(start.elapsed() <= SECOND * 3 / 2, "{:?}", start.elapsed());
+}
+
+/// Callers of other runtimes go on where one runtime ends, and where one stands still.
+#[test]
+fn a_line_is_of_no_runtime() {
+    let store = FailingStore::new(MemoryStore::new());
+    let timed = RetryStore::new(store.clone(), Smol, SECOND / 10);
+    let limiter = Limiter::new(timed, "token-bucket 50/s burst 1".parse::<Limit>().unwrap());
+    smol::block_on(limiter.try_acquire("id", 1)).unwrap().ok().unwrap();
+    // Each is polled once, and then never again.
+    let ends = smol::LocalExecutor::new();
+    let stands = smol::LocalExecutor::new();
+    for executor in [&ends, &stands] {
+        let limiter = limiter.clone();
+        executor.spawn(async move { limiter.acquire_within("id", 1, MINUTE).await }).detach();
+        assert!(executor.try_tick());
+    }
+    drop(ends);
+    for _ in 0..3 {
+        assert!(smol::block_on(limiter.acquire_within("id", 1, MINUTE)).unwrap().is_allowed());
+    }
+    drop(stands);
+}
+
+/// Threads stand in line as tasks do.
+#[test]
+fn blocking_callers_wait_in_line() {
+    let store = FailingStore::new(MemoryStore::new());
+    let limit = "token-bucket 200/s burst 1".parse().unwrap();
+    let limiter = BlockingLimiter::new(store.clone(), limit, SECOND);
+    std::thread::scope(|scope| {
+        let waits: Vec<_> = (0..20)
+            .map(|_| scope.spawn(|| limiter.acquire_within("id", 1, MINUTE).unwrap().is_allowed()))
+            .collect();
+        assert!(waits.into_iter().all(|wait| wait.join().unwrap()));
+    });
+    assert!(store.calls() <= 40, "{} calls", store.calls());
+}
+
+/// A wait in shadow mode is none.
+#[tokio::test(start_paused = true)]
+async fn a_shadow_does_not_wait() {
+    let (limiter, _) = limiter("token-bucket 1/min burst 1");
+    let limiter = limiter.in_shadow();
+    let start = Instant::now();
+    let waits = (0..3).map(|_| limiter.acquire_within("id", 1, MINUTE * 9));
+    for (number, wait) in waits.enumerate() {
+        let decision = wait.await.unwrap();
+        assert_eq!((decision.is_allowed(), decision.would_deny()), (true, number > 0));
+    }
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
