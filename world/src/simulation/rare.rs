@@ -65,6 +65,7 @@ rare! {
     Many: 25, "several locks are held together";
     StaleWrite: 4500, "a value refuses what an older grant writes";
     DeniedHere: 17, "a deny cache answers";
+    HeldBack: 1000, "a request is denied because others wait in line";
     SpentAhead: 38, "a permit is spent that was taken ahead";
     FallbackAdmits: 63, "the fallback admits";
     FallbackDenies: 73, "the fallback denies";
@@ -82,8 +83,14 @@ rare! {
 const CERTAIN: u64 = 18;
 
 /// How often each came about, or in how many worlds.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts([u64; Rare::ALL.len()]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Counts([0; Rare::ALL.len()])
+    }
+}
 
 impl Counts {
     pub(super) fn saw(&mut self, rare: Rare) {
@@ -97,6 +104,7 @@ impl Counts {
                 _ if decision.shadow.is_some() => Rare::Shadow,
                 (Origin::DenyCache, Verdict::Denied { .. }) => Rare::DeniedHere,
                 (Origin::Prefetch, _) => Rare::SpentAhead,
+                (Origin::Line, _) => Rare::HeldBack,
                 (Origin::Fallback, Verdict::Allowed) => Rare::FallbackAdmits,
                 (Origin::Fallback, _) => Rare::FallbackDenies,
                 _ => return,

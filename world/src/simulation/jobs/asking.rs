@@ -1,6 +1,9 @@
 //! Programs that ask a limiter.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use lockage::limiter::{Adjusted, RequestId, Reserved};
@@ -21,6 +24,21 @@ impl Drop for Sharing<'_> {
     }
 }
 
+/// A caller in line, until it is answered or dropped.
+struct InLine<'a, P: Place> {
+    place: &'a P,
+    id: usize,
+    caller: usize,
+    is_admitted: bool,
+}
+
+impl<P: Place> Drop for InLine<'_, P> {
+    fn drop(&mut self) {
+        let InLine { place, id, caller, is_admitted } = *self;
+        place.saw(Seen::LeavesLine { id, caller, is_admitted });
+    }
+}
+
 impl<P: Place> Life<P> {
     pub(super) async fn ask(&self, id: usize, cost: u64, verb: Verb) {
         let since_us = self.place.now_us();
@@ -35,9 +53,26 @@ impl<P: Place> Life<P> {
             Verb::Acquire { wait_us } => {
                 self.asks(id, cost);
                 let _sharing = self.share(id, false);
+                let mut in_line = self.join(id);
                 let answer = self.limiter.acquire_within(name, cost, micros(wait_us)).await;
+                in_line.is_admitted = answer.as_ref().is_ok_and(Decision::is_allowed);
+                drop(in_line);
                 let late_us = self.place.now_us().saturating_sub(since_us + wait_us);
                 self.place.saw(Seen::Overdue { id, by_us: late_us });
+                self.decided(id, cost, since_us, answer).await;
+            }
+            Verb::Lazy { wait_us, for_us } => {
+                self.asks(id, cost);
+                let _sharing = self.share(id, false);
+                let mut wait = pin!(self.limiter.acquire_within(name, cost, micros(wait_us)));
+                let first = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await;
+                let answer = match first {
+                    Poll::Ready(answer) => answer,
+                    Poll::Pending => {
+                        self.runtime.sleep(micros(for_us)).await;
+                        wait.await
+                    }
+                };
                 self.decided(id, cost, since_us, answer).await;
             }
             Verb::Once => {
@@ -116,6 +151,13 @@ impl<P: Place> Life<P> {
             self.place.saw(Seen::Alone { id });
         }
         Sharing(sharing)
+    }
+
+    /// Joins a line: the limiter's next caller for this id is this one.
+    fn join(&self, id: usize) -> InLine<'_, P> {
+        let caller = self.callers.fetch_add(1, Ordering::Relaxed);
+        self.place.saw(Seen::JoinsLine { id, caller });
+        InLine { place: &self.place, id, caller, is_admitted: false }
     }
 
     fn asks(&self, id: usize, cost: u64) {

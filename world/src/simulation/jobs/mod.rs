@@ -35,6 +35,8 @@ pub struct Life<P: Place> {
     values: Fenced<RetryStore<P::Store, P::Runtime>>,
     /// How many calls for each id may share one.
     sharing: Arc<[AtomicUsize; IDS.len()]>,
+    /// How many callers have waited in line.
+    callers: Arc<AtomicUsize>,
     plan: Arc<Plan>,
 }
 
@@ -74,6 +76,7 @@ impl<P: Place> Life<P> {
             values: Fenced::new(retrying(plan, place, place.store()), LONG).expect("in range"),
             locks,
             sharing: Arc::default(),
+            callers: Arc::default(),
             plan: Arc::new(plan.clone()),
         }
     }

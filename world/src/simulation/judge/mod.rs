@@ -2,6 +2,7 @@
 
 mod accounts;
 mod holders;
+mod lines;
 mod values;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use super::jobs::IDS;
 use super::plan::{Plan, What};
 use accounts::Accounts;
 use holders::Holders;
+use lines::Lines;
 use values::Values;
 
 /// What a program was told, or did. All but decisions and losses can be written down.
@@ -42,6 +44,16 @@ pub enum Seen {
         id: usize,
         cost: u64,
         clock_us: u64,
+    },
+    /// It waits in line behind all callers of its process that joined before it.
+    JoinsLine {
+        id: usize,
+        caller: usize,
+    },
+    LeavesLine {
+        id: usize,
+        caller: usize,
+        is_admitted: bool,
     },
     /// It begins to change what is charged, or the limit.
     Changes,
@@ -195,6 +207,8 @@ kinds! {
     Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
     /// A caller was told what the store has not decided.
     Untold: "D11", "callers are told what the store has decided for them, once";
+    /// A caller in line was admitted before another one that had joined before it.
+    Overtaken: "D16", "callers of one process are admitted in the order in which they came";
     /// A request was denied here that the store would admit.
     FalseDenial: "D1", "what is denied without the store, the store denies";
     /// A permit was spent that was taken ahead longer ago than its lease.
@@ -273,6 +287,7 @@ pub(super) struct Judge {
     pub(super) accounts: Accounts,
     pub(super) holders: Holders,
     values: Values,
+    lines: Lines,
     /// When the store last forgot something, or its clock was set.
     shaken_us: Option<u64>,
 }
@@ -283,6 +298,7 @@ impl Judge {
             accounts: Accounts::new(plan),
             holders: Holders::new(plan),
             values: Values::new(plan),
+            lines: Lines::new(plan),
             shaken_us: None,
         }
     }
@@ -310,6 +326,10 @@ impl Judge {
             }
             Seen::Shared { id, cost, clock_us } => {
                 return self.accounts.shared((life, id), cost, clock_us);
+            }
+            Seen::JoinsLine { id, caller } => self.lines.joins((life.0, life.1, id), caller),
+            Seen::LeavesLine { id, caller, is_admitted } => {
+                return self.lines.leaves((life.0, life.1, id), caller, is_admitted, now_us);
             }
             Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
             Seen::Changes | Seen::Settles { .. } => self.accounts.changes(1),

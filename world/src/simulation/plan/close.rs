@@ -1,7 +1,7 @@
 //! Makes of some worlds one in which much comes together that seldom does: each of these finds bugs that no other does
 //! within thousands.
 
-use super::draw::calendar;
+use super::draw::{calendar, single_limit};
 use super::{
     End, FOREVER, Network, Options, Plan, SECOND, Stored, Terms, Theme, Trouble, Verb, What, Work,
     Wrong,
@@ -16,6 +16,7 @@ impl Plan {
             (Theme::Limiters, 0) => self.overtake(draw),
             (Theme::Limiters, 1) => self.lose_answers(draw),
             (Theme::Limiters, 5) => self.meet_boundaries(draw),
+            (Theme::Limiters, 6) => self.stand_in_line(draw),
             (Theme::OneLock, 0..=2) => self.copy_late(draw),
             (Theme::OneLock, 3..=5) => self.wake_one(What::Lock { is_fair: false }, draw),
             (Theme::Locks, 0..=5) => self.wake_one(What::Permits(1), draw),
@@ -88,6 +89,34 @@ impl Plan {
             let at_us = moment * SECOND / 4 + draw.between(0, 4 * slow_us);
             let (node, for_us) = (self.node(draw), draw.between(1, slow_us));
             self.troubles.push(Trouble { at_us, what: Wrong::Crash { node, for_us } });
+        }
+    }
+
+    /// Callers of one process wait in line, some large and some small; some leave, and some are not polled.
+    fn stand_in_line(&mut self, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.limit = single_limit(draw, &["100ms", "450ms", "1s"]).parse().expect("a limit");
+        self.options = Options { deny_cache: draw.chance(300), ..Options::default() };
+        if draw.chance(700) {
+            self.ppm.truncate(1);
+        }
+        let (has_lazy, has_hasty) = (draw.chance(400), draw.chance(300));
+        let large = self.limit.capacity();
+        for job in &mut self.jobs {
+            let wait_us = draw.one_of(&[self.timeout_us, 4 * SECOND, FOREVER, FOREVER]);
+            let verb = match draw.between(0, 3) {
+                0 if has_lazy => {
+                    let for_us = draw.one_of(&[self.timeout_us, 4 * SECOND, 30 * SECOND]);
+                    Verb::Lazy { wait_us, for_us }
+                }
+                1 if has_hasty => Verb::Acquire { wait_us: 0 },
+                _ => Verb::Acquire { wait_us },
+            };
+            let (cost, every_us) = (draw.one_of(&[1, 1, 2, large]), draw.one_of(&[0, 1, 10_000]));
+            job.work = Work::Ask { id: 0, cost: cost.min(large), verb, times: 4, every_us };
+            job.node %= self.ppm.len();
+            let later_us = draw.between(0, SECOND);
+            job.at_us = draw.one_of(&[0, later_us]);
         }
     }
 

@@ -226,6 +226,11 @@ pub enum Verb {
     Acquire {
         wait_us: u64,
     },
+    /// Its future is polled once, and then not for so long.
+    Lazy {
+        wait_us: u64,
+        for_us: u64,
+    },
     /// Two in one call.
     Each {
         more: u64,
