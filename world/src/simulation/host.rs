@@ -55,7 +55,9 @@ pub(super) struct Ports {
     timers: BTreeMap<(u64, u64), Waker>,
     calls: BTreeMap<u64, Call>,
     out: Vec<Out>,
-    spawned: Vec<Task>,
+    /// The executor whose task is polled now.
+    executor: Option<u64>,
+    spawned: Vec<(u64, Task)>,
     numbers: u64,
     /// Since when the locks of the process know the time of the store.
     clock_known_us: Option<u64>,
@@ -99,6 +101,7 @@ impl Host {
             timers: BTreeMap::new(),
             calls: BTreeMap::new(),
             out: Vec::new(),
+            executor: None,
             spawned: Vec::new(),
             numbers: 0,
             clock_known_us: None,
@@ -152,8 +155,13 @@ impl Host {
         std::mem::take(&mut self.ports().out)
     }
 
-    pub(super) fn take_spawned(&self) -> Vec<Task> {
+    pub(super) fn take_spawned(&self) -> Vec<(u64, Task)> {
         std::mem::take(&mut self.ports().spawned)
+    }
+
+    /// A task of this executor is polled or dropped from now on, or none.
+    pub(super) fn enter(&self, executor: Option<u64>) {
+        self.ports().executor = executor;
     }
 
     /// Since when the locks of the process know the time of the store.
@@ -329,8 +337,13 @@ impl Spawn for Host {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut ports = self.ports();
         if !ports.is_dead {
-            ports.spawned.push(Box::pin(task));
+            let executor = ports.executor.expect("a task of it is polled");
+            ports.spawned.push((executor, Box::pin(task)));
         }
+    }
+
+    fn executor(&self) -> Option<u64> {
+        self.ports().executor
     }
 }
 

@@ -15,6 +15,10 @@ pub(super) struct Node {
     pub(super) host: Host,
     /// Which of its lives this is.
     pub(super) life: u32,
+    /// The runtimes that have ended, so often.
+    ended: BTreeMap<u64, u64>,
+    /// Until when the threads of executors are blocked.
+    blocked_until_us: BTreeMap<u64, u64>,
     /// Until then it stands still.
     pub(super) paused_until_us: u64,
     /// Once so many of its tasks were polled it dies, in the middle of a step.
@@ -48,6 +52,7 @@ pub(super) enum Rest {
 
 struct Running {
     task: Task,
+    executor: u64,
     job: Option<usize>,
     /// After so many polls more it is dropped, at once or when it is woken.
     polls: Option<u32>,
@@ -71,6 +76,8 @@ impl Node {
         Node {
             host,
             life: 0,
+            ended: BTreeMap::new(),
+            blocked_until_us: BTreeMap::new(),
             paused_until_us: 0,
             dies_after: None,
             down_until_us: 0,
@@ -87,14 +94,54 @@ impl Node {
 
     /// Runs a job until it ends, or was polled so often.
     pub(super) fn start_job(&mut self, index: usize, job: &Job, task: Task) {
-        let Job { polls, when_woken, .. } = *job;
-        self.start(Running { task, job: Some(index), polls, when_woken });
+        let Job { polls, when_woken, runtime, .. } = *job;
+        let executor = self.executor(runtime);
+        self.start(Running { task, executor, job: Some(index), polls, when_woken });
         self.jobs.insert(index, self.numbers);
     }
 
-    /// Runs a task until it ends.
+    /// Runs a task on the first runtime until it ends.
     pub(super) fn start_task(&mut self, task: Task) {
-        self.start(Running { task, job: None, polls: None, when_woken: false });
+        self.start_on(self.executor(0), task);
+    }
+
+    fn start_on(&mut self, executor: u64, task: Task) {
+        self.start(Running { task, executor, job: None, polls: None, when_woken: false });
+    }
+
+    /// Returns the number of a runtime's executor: no two in a life have the same.
+    fn executor(&self, runtime: u64) -> u64 {
+        runtime + 100 * self.ended.get(&runtime).copied().unwrap_or_default()
+    }
+
+    /// A runtime ends, and drops its tasks; returns the jobs among them, and whether there was any task.
+    pub(super) fn end_runtime(&mut self, runtime: u64) -> (Vec<usize>, bool) {
+        let executor = self.executor(runtime);
+        *self.ended.entry(runtime).or_default() += 1;
+        self.blocked_until_us.remove(&executor);
+        let (ended, others): (BTreeMap<_, _>, _) = std::mem::take(&mut self.tasks)
+            .into_iter()
+            .partition(|(_, running)| running.executor == executor);
+        self.tasks = others;
+        let jobs = ended.values().filter_map(|running| running.job).collect();
+        self.jobs.retain(|_, task| !ended.contains_key(task));
+        let has_tasks = !ended.is_empty();
+        self.host.enter(None);
+        drop(ended);
+        (jobs, has_tasks)
+    }
+
+    /// Blocks the thread of a runtime; whether it has tasks.
+    pub(super) fn block_runtime(&mut self, runtime: u64, until_us: u64) -> bool {
+        let executor = self.executor(runtime);
+        let blocked_until_us = self.blocked_until_us.entry(executor).or_default();
+        *blocked_until_us = until_us.max(*blocked_until_us);
+        self.tasks.values().any(|running| running.executor == executor)
+    }
+
+    /// When the next runtime is blocked no longer.
+    pub(super) fn unblocked_us(&self) -> Option<u64> {
+        self.blocked_until_us.values().copied().min()
     }
 
     fn start(&mut self, running: Running) {
@@ -120,6 +167,8 @@ impl Node {
 
     /// Drops the task of a job, wherever it is.
     pub(super) fn cancel(&mut self, job: usize) -> bool {
+        let running = self.jobs.get(&job).and_then(|task| self.tasks.get(task));
+        self.host.enter(running.map(|running| running.executor));
         let task = self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task));
         task.is_some()
     }
@@ -132,6 +181,7 @@ impl Node {
         self.ready = Arc::default();
         self.host = host;
         self.life += 1;
+        self.blocked_until_us.clear();
         self.down_until_us = until_us;
         self.paused_until_us = 0;
         self.dies_after = None;
@@ -142,14 +192,16 @@ impl Node {
     /// Polls what is ready, until nothing is.
     pub(super) fn poll(&mut self) -> Rest {
         for _ in 0..MOST_POLLS {
-            for task in self.host.take_spawned() {
-                self.start_task(task);
+            self.host.enter(None);
+            for (executor, task) in self.host.take_spawned() {
+                self.start_on(executor, task);
             }
             let Some(number) = self.next_ready() else { return Rest::Quiet };
             if let Some(left) = &mut self.dies_after {
                 *left = left.saturating_sub(1);
             }
             let Some(mut running) = self.tasks.remove(&number) else { continue };
+            self.host.enter(Some(running.executor));
             if let (Some(0), Some(job)) = (running.polls, running.job) {
                 self.end(running, job);
                 continue;
@@ -187,10 +239,16 @@ impl Node {
     }
 
     fn next_ready(&mut self) -> Option<u64> {
+        let now_us = self.host.stood_until_us();
+        self.blocked_until_us.retain(|_, until_us| *until_us > now_us);
         let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = ready.len().checked_sub(1)?;
+        let goes = |task: &&u64| {
+            let executor = self.tasks.get(*task).map(|running| running.executor);
+            !executor.is_some_and(|executor| self.blocked_until_us.contains_key(&executor))
+        };
+        let last = ready.iter().filter(goes).count().checked_sub(1)?;
         let index = self.draw.between(0, last as u64) as usize;
-        let task = ready.iter().nth(index).copied();
+        let task = ready.iter().filter(goes).nth(index).copied();
         task.inspect(|task| {
             ready.remove(task);
         })

@@ -241,6 +241,7 @@ impl<'p> World<'p> {
             // A process drops a future only while it runs.
             Event::Trouble(index) => match self.plan.troubles[*index].what {
                 Wrong::Cancel { job } => Some(self.plan.jobs[job].node),
+                Wrong::EndRuntime { node, .. } => Some(node),
                 _ => None,
             },
             Event::OldEnds
@@ -348,7 +349,7 @@ impl<'p> World<'p> {
             self.queue.push(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
-        let timer = running.host.next_timer();
+        let timer = running.host.next_timer().into_iter().chain(running.unblocked_us()).min();
         self.came_out(node, done)?;
         if let Some(at_us) = timer {
             self.set_timer(node, at_us.max(self.now_us));

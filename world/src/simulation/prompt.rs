@@ -17,7 +17,8 @@ impl World<'_> {
         out: &[Out],
         has_dropped: bool,
     ) -> Result<(), Fault> {
-        if self.is_abandoned(node) {
+        // A task that is blocked gives up nothing.
+        if self.nodes[node].unblocked_us().is_none() && self.is_abandoned(node) {
             return fault(Kind::Abandoned, format!("nobody on node {node} waits for it"));
         }
         // Other limits of an id have a call of their own, one after the other.

@@ -45,6 +45,9 @@ macro_rules! rare {
 rare! {
     Crash: 9, "a process crashes while it has tasks";
     DiedInStep: 30, "a process dies between two of its tasks";
+    RuntimeEnded: 100, "a runtime ends while it has tasks, and its process goes on";
+    RuntimeBlocked: 100, "the thread of a runtime with tasks is blocked";
+    ObserverPanicked: 100, "an observer panics";
     StoodStillInStep: 11, "a process stands still within a step";
     Failover: 17, "a replica takes over that lags behind";
     OldPrimary: 110, "an old primary answers after another one has taken over";
@@ -114,6 +117,7 @@ impl Counts {
             Seen::Wrote { is_accepted: false, .. } => Rare::StaleWrite,
             Seen::Settled { .. } => Rare::Settled,
             Seen::Changed => Rare::Changed,
+            Seen::ObserverPanicked => Rare::ObserverPanicked,
             Seen::DroppedLocks => Rare::ManagerDropped,
             Seen::ClosedLocks => Rare::ManagerClosed,
             Seen::Lost { loss: Loss::Refused(_), .. } => Rare::Refused,

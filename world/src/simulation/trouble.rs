@@ -19,6 +19,20 @@ impl World<'_> {
                 *until_us = (*until_us).max(self.now_us + for_us);
             }
             Wrong::Stall { node, reads, for_us } => self.nodes[node].host.stall(reads, for_us),
+            Wrong::EndRuntime { node, runtime } => {
+                let (jobs, has_tasks) = self.nodes[node].end_runtime(runtime);
+                if has_tasks {
+                    self.rare.saw(Rare::RuntimeEnded);
+                }
+                jobs.into_iter().for_each(|job| self.dropped(node, job));
+                return self.poll(node);
+            }
+            Wrong::BlockRuntime { node, runtime, for_us } => {
+                if self.nodes[node].block_runtime(runtime, self.now_us + for_us) {
+                    self.rare.saw(Rare::RuntimeBlocked);
+                }
+                return self.poll(node);
+            }
             Wrong::Break { node } => {
                 self.subscribed.retain(|(_, of, _)| *of != node);
                 self.break_connections(node);

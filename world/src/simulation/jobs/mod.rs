@@ -13,6 +13,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
 use lockage::locks::{Cached, Quorum, RunOnce};
+use lockage::observer::{DecisionEvent, LeaseEvent, Observer};
 use lockage::runtime::Runtime;
 use lockage::store::{Fenced, RecordError};
 use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
@@ -200,7 +201,45 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
         }
         .expect("there is a share");
     }
-    if shadow { limiter.in_shadow() } else { limiter }
+    let limiter = if shadow { limiter.in_shadow() } else { limiter };
+    match plan.terms.panics {
+        true => limiter.with_observer("limiter", Panics::new(place)),
+        false => limiter,
+    }
+}
+
+/// An observer that panics at each second event.
+struct Panics<P> {
+    place: P,
+    events: AtomicUsize,
+}
+
+impl<P: Place> Panics<P> {
+    fn new(place: &P) -> Self {
+        Panics { place: place.clone(), events: AtomicUsize::new(0) }
+    }
+
+    fn see(&self) {
+        if self.events.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+            self.place.saw(Seen::ObserverPanicked);
+            // Without a word to the panic hook.
+            std::panic::resume_unwind(Box::new("an observer panics"));
+        }
+    }
+}
+
+impl<P: Place> Observer for Panics<P> {
+    fn decision(&self, _: &DecisionEvent<'_>) {
+        self.see();
+    }
+
+    fn lease(&self, _: &LeaseEvent<'_>) {
+        self.see();
+    }
+
+    fn now(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// Returns locks of their own task, as the plan has them.
@@ -224,5 +263,10 @@ fn locks<P: Place>(plan: &Plan, place: &P) -> Locks<P::Store, P::Runtime> {
 }
 
 fn locks_on<P: Place>(plan: &Plan, place: &P, store: P::Store) -> Locks<P::Store, P::Runtime> {
-    Locks::new(retrying(plan, place, store), micros(plan.lease_us)).expect("it outlasts a call")
+    let locks = Locks::new(retrying(plan, place, store), micros(plan.lease_us));
+    let locks = locks.expect("it outlasts a call");
+    match plan.terms.panics {
+        true => locks.with_observer("locks", Panics::new(place)),
+        false => locks,
+    }
 }

@@ -1,6 +1,6 @@
 //! The holders of each key, by their own clocks, and its waiters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockage::locks::Loss;
 
@@ -24,6 +24,9 @@ pub(in crate::simulation) struct Holders {
     longest_us: Option<u64>,
     /// From then on nothing is lost.
     well_us: Option<u64>,
+    /// The jobs whose runtime is blocked at some time, and since when it is not.
+    blocked: BTreeSet<usize>,
+    sure_us: u64,
 }
 
 struct Holder {
@@ -58,6 +61,8 @@ impl Holders {
             has_wake_ups: plan.terms.wake_ups,
             longest_us: plan.terms.longest_us.map(|longest_us| longest_us + longest_us / 1000 + 1),
             well_us: plan.terms.longest_us.is_none().then(|| plan.well_us()),
+            blocked: plan.blocked_jobs().collect(),
+            sure_us: plan.sure_us(),
         }
     }
 
@@ -113,7 +118,10 @@ impl Holders {
 
     pub(super) fn lost(&mut self, job: usize, what: What, loss: Loss) -> Result<(), Fault> {
         let held = self.holders.remove(&(job, what));
-        let is_well = |held: Holder| self.well_us.is_some_and(|well_us| held.since_us >= well_us);
+        let sure_us = if self.blocked.contains(&job) { self.sure_us } else { 0 };
+        let is_well = |held: Holder| {
+            self.well_us.is_some_and(|well_us| held.since_us >= well_us.max(sure_us))
+        };
         if held.is_some_and(is_well) {
             return fault(Kind::Lost, format!("job {job} has lost {what:?}: {loss}"));
         }

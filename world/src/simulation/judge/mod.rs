@@ -99,6 +99,8 @@ pub enum Seen {
         job: usize,
         what: What,
     },
+    /// An observer panics.
+    ObserverPanicked,
     /// Locks of its own are gone, right after what it held.
     DroppedLocks,
     /// Locks of its own were closed.
@@ -371,6 +373,7 @@ impl Judge {
             Seen::Wrong { what } => return fault(Kind::Error, what),
             Seen::Failed { cost, is_unknown: false } => return self.accounts.not_done(cost),
             Seen::Alone { .. }
+            | Seen::ObserverPanicked
             | Seen::DroppedLocks
             | Seen::ClosedLocks
             | Seen::CountedDown

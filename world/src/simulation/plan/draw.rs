@@ -35,6 +35,7 @@ impl Plan {
             seed,
             heal_us,
             ppm: (0..nodes).map(|_| draw.either_way(400)).collect(),
+            runtimes: 1,
             options: Options::draw(&limit, timeout_us, draw),
             limit,
             other: limit_of(draw),
@@ -47,6 +48,7 @@ impl Plan {
                 replicas: draw.chance(100),
                 longest_us: draw.chance(100).then(|| timeout_us * draw.between(3, 8)),
                 poll_us: None,
+                panics: false,
             },
             keep_us: 100 * FOREVER,
             network: Network::draw(timeout_us, draw),
@@ -86,6 +88,7 @@ impl Plan {
         }
         plan.come_close(theme, focus.is_some(), &mut Draw::new(seed, 5));
         plan.stay_remembered();
+        plan.part_runtimes(&mut Draw::new(seed, 6));
         plan
     }
 
@@ -243,7 +246,7 @@ impl Plan {
         // One that looks at all takes many.
         let most = if work == Work::Look { 90 } else { 12 };
         let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
-        Job { node, at_us, work, polls, when_woken: draw.chance(500) }
+        Job { node, runtime: 0, at_us, work, polls, when_woken: draw.chance(500) }
     }
 
     fn ask(&self, draw: &mut Draw) -> Work {

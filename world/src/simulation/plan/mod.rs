@@ -2,6 +2,7 @@
 
 mod close;
 mod draw;
+mod runtimes;
 mod served;
 mod smaller;
 
@@ -23,6 +24,8 @@ pub struct Plan {
     pub heal_us: u64,
     /// By how many millionths the clock of each node is faster than the store's.
     pub(super) ppm: Vec<i64>,
+    /// How many runtimes each process has.
+    pub(super) runtimes: u64,
     /// The limit of each id.
     pub limit: Limit,
     /// What a limit is changed to.
@@ -142,6 +145,8 @@ pub(super) struct Terms {
     pub(super) longest_us: Option<u64>,
     /// How often waiters look that listen, where that is not the usual time.
     pub(super) poll_us: Option<u64>,
+    /// Whether observers panic.
+    pub(super) panics: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -165,6 +170,8 @@ pub(super) struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Job {
     pub(super) node: usize,
+    /// Which runtime of the process it runs on.
+    pub(super) runtime: u64,
     pub(super) at_us: u64,
     pub(super) work: Work,
     /// Its future is dropped once it has been polled so often.
@@ -307,6 +314,10 @@ pub(super) enum Wrong {
     Pause { node: usize, for_us: u64 },
     /// The process stands still once it has read its clock so often.
     Stall { node: usize, reads: u32, for_us: u64 },
+    /// A runtime ends, and another one begins; the others of the process go on.
+    EndRuntime { node: usize, runtime: u64 },
+    /// The only thread of a runtime is blocked.
+    BlockRuntime { node: usize, runtime: u64, for_us: u64 },
     /// All of its connections break.
     Break { node: usize },
     /// No call reaches this server.
@@ -394,7 +405,7 @@ impl Plan {
 
     /// Returns since when nothing that was begun goes wrong.
     pub(super) fn well_us(&self) -> u64 {
-        if self.is_calm() { 0 } else { self.heal_us + 3 * self.timeout_us }
+        if self.is_calm_but_for(Wrong::is_of_runtime) { 0 } else { self.sure_us() }
     }
 
     /// Returns for how long the lock may be free while a caller waits for it, if that is known: a poll, or without one
@@ -413,7 +424,7 @@ impl Plan {
     pub(super) fn freed_us(&self) -> u64 {
         let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
         let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {
-            Wrong::Crash { .. } => Some(trouble.at_us + lease_us),
+            Wrong::Crash { .. } | Wrong::EndRuntime { .. } => Some(trouble.at_us + lease_us),
             Wrong::Failover { for_us, .. } => Some(trouble.at_us + for_us + lease_us),
             // It may come at any time until then.
             Wrong::Die { .. } => Some(self.heal_us + self.timeout_us + lease_us),

@@ -28,6 +28,7 @@ impl Plan {
             // It is unknown what goes wrong when.
             heal_us: FOREVER,
             ppm: vec![0],
+            runtimes: 1,
             options,
             limit,
             other: limit,
@@ -40,6 +41,7 @@ impl Plan {
                 replicas: false,
                 longest_us: None,
                 poll_us: None,
+                panics: false,
             },
             keep_us: FOREVER,
             network: Network { lost: 1, ..Network::default() },
@@ -48,7 +50,9 @@ impl Plan {
         };
         for _ in 0..8 * draw.between(2, 10) {
             let work = plan.served(theme, draw);
-            plan.jobs.push(super::Job { node: 0, at_us: 0, work, polls: None, when_woken: false });
+            let (node, runtime, at_us) = (0, 0, 0);
+            let (polls, when_woken) = (None, false);
+            plan.jobs.push(super::Job { node, runtime, at_us, work, polls, when_woken });
         }
         plan
     }

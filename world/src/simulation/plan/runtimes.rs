@@ -1,0 +1,66 @@
+//! Several runtimes in one process, of which some end or are blocked; and observers that panic.
+
+use super::{Job, Plan, SECOND, Trouble, Wrong};
+use crate::simulation::draw::Draw;
+
+impl Plan {
+    /// Makes a world of several runtimes of some, and of some one whose observers panic.
+    pub(super) fn part_runtimes(&mut self, draw: &mut Draw) {
+        self.terms.panics = draw.chance(80);
+        if !draw.chance(100) {
+            return;
+        }
+        self.runtimes = draw.between(2, 3);
+        for job in &mut self.jobs {
+            job.runtime = draw.between(0, self.runtimes - 1);
+        }
+        if draw.chance(600) {
+            // Nothing but runtimes is at fault, and then no other runtime suffers from it.
+            self.calm_down(draw);
+        }
+        if draw.chance(700) {
+            // Short enough to be lost.
+            self.lease_us = self.timeout_us * draw.between(3, 8);
+        }
+        for _ in 0..draw.between(1, 4) {
+            let at_us = draw.between(0, self.heal_us);
+            let (node, runtime) = (self.node(draw), draw.between(0, self.runtimes - 1));
+            let what = match draw.chance(500) {
+                true => Wrong::EndRuntime { node, runtime },
+                false => {
+                    let most_us = draw.one_of(&[self.timeout_us, self.lease_us, 2 * self.lease_us]);
+                    let for_us = draw.between(1, most_us).min(self.heal_us - at_us).max(1);
+                    Wrong::BlockRuntime { node, runtime, for_us }
+                }
+            };
+            self.troubles.push(Trouble { at_us, what });
+        }
+        if self.has(|wrong| matches!(wrong, Wrong::EndRuntime { .. })) {
+            // Nobody may be left who could release what is held there.
+            self.lease_us = self.lease_us.min(10 * SECOND);
+        }
+    }
+
+    /// Returns since when nothing that was begun goes wrong, whatever there was before.
+    pub(in crate::simulation) fn sure_us(&self) -> u64 {
+        self.heal_us + 3 * self.timeout_us
+    }
+
+    /// Returns the jobs whose runtime is blocked at some time.
+    pub(in crate::simulation) fn blocked_jobs(&self) -> impl Iterator<Item = usize> {
+        let is_blocked = |job: &Job| {
+            self.has(|wrong| {
+                matches!(wrong, Wrong::BlockRuntime { node, runtime, .. }
+                    if (node, runtime) == (job.node, job.runtime))
+            })
+        };
+        (0..self.jobs.len()).filter(move |index| is_blocked(&self.jobs[*index]))
+    }
+}
+
+impl Wrong {
+    /// Whether one runtime of a process suffers from it, and no other one.
+    pub(super) fn is_of_runtime(self) -> bool {
+        matches!(self, Wrong::EndRuntime { .. } | Wrong::BlockRuntime { .. })
+    }
+}
