@@ -13,6 +13,7 @@ mod held_locks;
 mod idle;
 mod injected_clock;
 mod limiter_scripts;
+mod lock_runtimes;
 mod misconfigured;
 mod notifications;
 mod pools;
