@@ -7,6 +7,7 @@
 -- if it were not there.
 local LIMIT_IS_STORED, BLOCKED, CLOCK_OFF = $LIMIT_IS_STORED, $BLOCKED, $CLOCK_OFF
 local policy        -- what it says, but for the end
+local is_there      -- whether the key holds anything, also what does not count any more
 local first, newest, ahead   -- what the head of a list says of its entries, where it does, and those that it has
 
 -- The string or the head, and which form it has ('string' or 'list'); nothing where there is none; or
@@ -14,6 +15,7 @@ local first, newest, ahead   -- what the head of a list says of its entries, whe
 local function read_any()
   local form = redis.call('TYPE', key).ok
   local record, refused
+  is_there = form ~= 'none'
   if form ~= 'list' then
     record, refused = read(GET, key)
     if not record then return nil, nil, refused end

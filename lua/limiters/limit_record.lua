@@ -276,7 +276,7 @@ local function store(cost, told, letter)
     keep = math.min(EXACT, keep - keep % stretch + stretch)
   end
   if logs[1] then
-    store_entries(logs, record, form == 'list', ttl_ms(keep))
+    store_entries(logs, record, form == 'list', ttl_ms(keep), is_there)
   else
     redis.call('SET', key, packed(record), 'PX', ttl_ms(keep))
   end

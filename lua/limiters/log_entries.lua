@@ -243,8 +243,8 @@ local function store_edited()
 end
 
 -- Writes the record, of which this is the head, and the newest entries anew. `is_list`: whether entries are stored already,
--- else nothing is.
-local function store_entries(logs, head, is_list, ttl)
+-- else nothing is; `is_there`: whether the key holds anything.
+local function store_entries(logs, head, is_list, ttl, is_there)
   local record, expired = packed(head), total + added - most_used(logs)
   local _, first = find_entry(9, expired + 1)
   if apart > 0 then   -- as there is for each record with chunks
@@ -290,7 +290,7 @@ local function store_entries(logs, head, is_list, ttl)
   if is_list then
     $log_store
   else
-    redis.call('DEL', key)
+    if is_there then redis.call('DEL', key) end
     redis.call('RPUSH', key, record)
   end
   if list[ahead + 1] then redis.call('RPUSH', key, unpack(list, ahead + 1)) end
