@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod sentinels;
 pub mod single;
+pub mod states;
 
 use std::time::{Duration, Instant};
 

@@ -23,6 +23,7 @@ mod redis_failures;
 mod replicated;
 mod runtimes;
 mod sentinel_faults;
+mod states;
 mod stores;
 mod three_way;
 mod topologies;
