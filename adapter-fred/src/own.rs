@@ -116,8 +116,11 @@ pub(crate) struct Own {
     pub(crate) task: ConnectHandle,
     /// Why its connections ended or were not made, and the hint of the latest one: the client goes on with a password
     /// that is no longer right, and its calls alone do not say so.
-    losses: Mutex<(Receiver<(Error, Option<Server>)>, Option<&'static str>)>,
+    losses: Mutex<(Losses, Option<&'static str>)>,
 }
+
+/// The errors of a client's connections, each with its server.
+type Losses = Receiver<(Error, Option<Server>)>;
 
 impl Link for Own {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
