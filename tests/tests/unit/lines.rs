@@ -185,6 +185,7 @@ async fn each_failure_belongs_to_one_caller() {
 
     store.always(Fate::Silence);
     let start = Instant::now();
+    let mut waits = JoinSet::new();
     (0..500).for_each(|_| drop(waits.spawn(wait(&limiter))));
     assert!(waits.join_all().await.iter().all(failed));
     assert!(start.elapsed() <= SECOND * 3 / 2, "{:?}", start.elapsed());
