@@ -61,7 +61,7 @@ impl<T> Drop for Task<T> {
 /// callers poll the client's future.
 pub(crate) struct Attempt<C> {
     make: Arc<Make<C>>,
-    places: Vec<(Place, BoxFuture<'static, Result<Made<C>, LinkError>>)>,
+    places: Vec<(Place, Making<Made<C>>)>,
 }
 
 /// A runtime, or `None` outside of tokio: other executors serve a whole process.
@@ -84,7 +84,7 @@ impl<C: Link + 'static> Attempt<C> {
         }
         let making = (self.make)();
         let made = |connection, lodger| Made { connection, lodger };
-        let connecting: BoxFuture<'static, _> = match runtime {
+        let connecting: Making<Made<C>> = match runtime {
             None => Box::pin(async move { making.await.map(|connection| made(connection, None)) }),
             Some(runtime) => {
                 let mut task = Task(runtime.spawn(async move {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared};
+use futures_util::future::Shared;
 
-use crate::attempt::{Attempt, Made, Make};
+use crate::attempt::{Attempt, Made, Make, Making};
 use crate::call::Reply;
 use crate::check::{IDLE, check_before};
 use crate::link::{Health, Link, LinkError, Request};
@@ -54,7 +54,7 @@ struct State<C> {
 }
 
 /// One connection, or the attempt to make it.
-type Connecting<C> = Shared<BoxFuture<'static, Result<Made<C>, LinkError>>>;
+type Connecting<C> = Shared<Making<Made<C>>>;
 
 impl<C: Link + Clone + 'static> Reconnecting<C> {
     /// Creates a connection that `make` makes. Its futures are not polled before the first use.
