@@ -4,13 +4,14 @@ use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use http::{HeaderMap, Response, response};
+use http::{HeaderMap, Response, StatusCode, response};
 use lockage::limiter::Reservation;
 use lockage::{Decision, Limiter, Store};
 
 use crate::body::Body;
 use crate::cost::Actual;
 use crate::merge::AllFields;
+use crate::switch::Switch;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -18,7 +19,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
 /// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and leaves its
-/// unsettled reservations charged as estimated.
+/// unsettled reservations charged as estimated. If the request upgrades its connection, keep it until that ends.
 #[must_use = "dropped, it gives the request's permit back"]
 pub struct Admission {
     /// The decision of the limit that has the least left, if one was made. Skipped and free requests have none, nor do
@@ -50,10 +51,12 @@ pub(crate) struct Admitted {
     pub(crate) decision: Option<Decision>,
     pub(crate) fields: AllFields,
     pub(crate) held: Option<Box<Held>>,
+    /// Of a request that holds something.
+    pub(crate) switch: Option<Switch>,
 }
 
 impl From<Admitted> for Admission {
-    fn from(Admitted { decision, fields, held }: Admitted) -> Self {
+    fn from(Admitted { decision, fields, held, .. }: Admitted) -> Self {
         let mut headers = HeaderMap::new();
         fields.into_headers(&mut headers);
         Admission { decision, headers, held }
@@ -61,12 +64,25 @@ impl From<Admitted> for Admission {
 }
 
 impl Admitted {
-    /// Adds the header fields to the response, and settles by its head. The body keeps what is held beyond that.
+    /// Adds the header fields to the response, and settles by its head. What is held beyond that is kept by the body, or
+    /// by the connection if the service keeps it.
     pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
         let (mut head, body) = response.into_parts();
         self.fields.merge_into(head.status, &mut head.headers);
-        let mut held = self.held;
-        held.iter_mut().for_each(|held| held.settle_by(&head));
+        let Some(mut held) = self.held else {
+            return Response::from_parts(head, Body::of_service(body, None));
+        };
+        held.settle_by(&head);
+        let held = match self.switch.filter(|switch| switch.is_agreed_by(head.status)) {
+            Some(switch) => {
+                switch.complete(held);
+                None
+            }
+            // The server is not hyper: its connection lasts longer than its body, and no shorter.
+            None if head.status == StatusCode::SWITCHING_PROTOCOLS => Some(held),
+            // A body that is empty is never asked for anything.
+            None => held.unless_ended(&body),
+        };
         Response::from_parts(head, Body::of_service(body, held))
     }
 }

@@ -23,8 +23,6 @@ pin_project! {
 
 impl<B: http_body::Body> Body<B> {
     pub(crate) fn of_service(inner: B, held: Option<Box<Held>>) -> Self {
-        // A body that is empty is never asked for anything.
-        let held = held.and_then(|held| held.unless_ended(&inner));
         Body { inner: Some(inner), rejection: Bytes::new(), held }
     }
 

@@ -343,7 +343,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         }
         let decisions = charged.into_iter().filter_map(|charged| charged.decision);
         let decision = decisions.min_by_key(|decision| decision.remaining);
-        Admitted { decision, fields, held }
+        Admitted { decision, fields, held, switch: None }
     }
 
     /// Adds the policies of all limits of a request.

@@ -118,7 +118,8 @@ impl Commit {
         Ok(Commit::by(move |head| head.headers.get(&name)?.to_str().ok()?.trim().parse().ok()))
     }
 
-    /// Returns the number of bytes of the response's body, once all of it was sent.
+    /// Returns the number of bytes of the response's body, once all of it was sent; of an upgraded connection, those that
+    /// were written to it.
     pub fn by_body_length() -> Self {
         Commit(Actual::Bytes)
     }

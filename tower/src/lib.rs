@@ -45,6 +45,7 @@ mod rate_limit;
 mod rejection;
 mod service;
 mod structured;
+mod switch;
 
 pub use admission::Admission;
 pub use body::Body;

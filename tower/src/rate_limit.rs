@@ -56,6 +56,8 @@ use crate::service::RateLimitLayer;
 /// | the header of the key is missing | 401 |
 /// | the server does not know the client's address | 500 |
 ///
+/// Each kind of 500 is an event of `tracing` at `ERROR`, at most once a minute.
+///
 /// Requests of gRPC (by their content type) get status 200 and a `grpc-status` instead: 8 (`RESOURCE_EXHAUSTED`) with
 /// `RetryInfo` for 429.
 ///
@@ -248,6 +250,10 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
 
     /// Serves at most `permits` requests of the first key at once, over all processes: each holds a permit of a
     /// semaphore until its response has ended. Others are denied, and get back what was charged.
+    ///
+    /// If the request upgrades its connection, as a websocket does, or opens a tunnel by `CONNECT`, the permit is held
+    /// until the service drops the connection. This needs a server on hyper, as those of axum and tonic are; the
+    /// service's [`Upgraded`](hyper::upgrade::Upgraded) then cannot be downcast.
     ///
     /// A permit has a lease, so permits of a crashed process come back when it ends.
     pub fn in_flight<T, R>(mut self, locks: Locks<T, R>, permits: u64) -> Self

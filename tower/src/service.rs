@@ -18,6 +18,7 @@ use crate::admission::{Admission, Admitted, BoxFuture};
 use crate::body::Body;
 use crate::check::Setup;
 use crate::rejection::Rejection;
+use crate::switch::Switch;
 
 /// A layer that limits requests: see [`RateLimit`](crate::RateLimit). Clones share their state.
 pub struct RateLimitLayer<S> {
@@ -56,6 +57,9 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
                     && above.is_none_or(|above| decision.remaining < above)
                 {
                     parts.extensions.insert(decision);
+                }
+                if admitted.held.is_some() {
+                    admitted.switch = Switch::of(&mut parts);
                 }
                 Ok((parts, admitted))
             }

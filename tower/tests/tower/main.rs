@@ -9,6 +9,7 @@ mod processes;
 mod requests;
 mod settling;
 mod setup;
+mod upgrades;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
