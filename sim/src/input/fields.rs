@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
-use super::text::{escape_invalid, quoted};
+use super::text::{escape_invalid, quoted, shorten};
 
 /// The fields of a line.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Fields<'_> {
                 names.extend(pairs.iter().map(|(name, _)| name.clone().into_owned()))
             }
         }
-        names.join(", ")
+        shorten(&names.join(", "), 200)
     }
 }
 

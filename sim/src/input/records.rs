@@ -325,23 +325,27 @@ impl RecordParser {
             let (name, text) = fields.get(wanted).ok_or_else(|| no_field(wanted, fields))?;
             return Ok((name, dates::of_log(&text)?));
         }
-        let Some((name, text)) = fields.first(&TIME) else {
-            // Heroku's router leaves it to the prefix.
-            let first = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-            let at = dates::of_log(&escape_invalid(first));
-            return at.map(|at| ("the date in front".to_owned(), at)).map_err(|_| {
-                format!("no field has a time: name it with --time, of {}", fields.names())
-            });
-        };
-        // `09:00:00` of the day in another field.
-        if let Some((day, date)) =
-            fields.get("date").filter(|(day, _)| *day != name && text.len() < 16)
-        {
-            if !text.contains(['-', '/']) && text.contains(':') {
-                return Ok((format!("{day} {name}"), dates::of_log(&format!("{date} {text}"))?));
+        // `09:00:00` stands beside its day; other fields of these names may be durations.
+        let there =
+            || TIME.iter().filter_map(|name| fields.get(name)).filter(|(_, text)| has_text(text));
+        let day = fields.get("date").filter(|(_, day)| has_text(day));
+        let read = |(name, text): (String, String)| match (&day, text.get(2..3)) {
+            (Some((day, date)), Some(":")) => {
+                Some((format!("{day} {name}"), dates::of_log(&format!("{date} {text}")).ok()?))
             }
+            _ => Some((name, dates::of_log(&text).ok()?)),
+        };
+        if let Some(found) = there().find_map(read) {
+            return Ok(found);
         }
-        Ok((name, dates::of_log(&text)?))
+        if let Some((name, text)) = there().next() {
+            return Err(format!("`{name}` is no time: {text:?}; name another with --time"));
+        }
+        // Heroku's router leaves it to the prefix.
+        let first = line.split(|&byte| byte == b' ').next().unwrap_or_default();
+        let at = dates::of_log(&escape_invalid(first));
+        at.map(|at| ("the date in front".to_owned(), at))
+            .map_err(|_| format!("no field has a time: name it with --time, of {}", fields.names()))
     }
 
     /// Returns the name of the field with the key, the key, and whether it is one of a list.

@@ -297,6 +297,24 @@ fn a_named_field_is_a_key_whatever_is_in_it() {
 }
 
 #[test]
+fn a_time_is_the_first_field_that_is_one() {
+    for content in [
+        r#"{"time":0.004,"ts":1773306000,"ip":"192.0.2.1"}"#,
+        r#"{"time":"09:00:00","date":"2026-03-12","ip":"192.0.2.1"}"#,
+        "2026-03-12T09:00:00Z heroku[router]: at=info method=GET path=\"/\" fwd=\"192.0.2.1\" status=200",
+        r#"web-1  | {"msec":"1773306000.000","remote_addr":"192.0.2.1"}"#,
+        "<190>Mar 12 09:00:00 web1 app: time=\"2026-03-12 09:00:00,000\" client_ip=192.0.2.1",
+    ] {
+        let (_folder, path) = file("a.log", content.as_bytes());
+        let report = json(&["replay", &path, "--limit", "fixed-window 1/s"]);
+        assert_eq!(report["from"], "2026-03-12T09:00:00Z", "{content}: {}", report["reading"]);
+    }
+    let (_folder, path) = file("a.log", br#"{"time":"soon","ip":"192.0.2.1"}"#);
+    let error = refused(&["replay", &path, "--limit", "fixed-window 1/s"], 1);
+    assert!(error.contains("`time` is no time: \"soon\""), "{error}");
+}
+
+#[test]
 fn other_formats_in_a_file_are_said_and_too_many_lines_are_an_error() {
     let line = |host: u32| format!("192.0.2.{host} - - {DATE}\n");
     let other = r#"{"ts":1773306000,"client_ip":"192.0.2.9"}"#;
