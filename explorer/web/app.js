@@ -6,7 +6,7 @@ import { mark, read, show } from './form.js';
 import * as parts from './parts.js';
 import { PRESETS } from './presets.js';
 import * as results from './results.js';
-import { VIEWS, fromForm, fromHash, limitsFile, question, state as stateOf, toHash, toToml, traffic, wrongField } from './state.js';
+import { VIEWS, fromForm, fromHash, limitsFile, log as logOf, question, state as stateOf, toHash, toToml, traffic, wrongField } from './state.js';
 import { counted, percent } from './words.js';
 
 /** @typedef {import('./state.js').State} State */
@@ -135,7 +135,7 @@ function draw(isNew) {
 
 /** Turns the form into TOML, or back. @param {'form' | 'toml' | 'log'} source */
 function turn(source) {
-  if (source === 'log') return go({ ...state, toml: null, log: { name: file?.name ?? '', format: '', by: '' }, preset: '' });
+  if (source === 'log') return go({ ...state, toml: null, log: logOf(file?.name), preset: '' });
   if (source === 'toml') return go({ ...state, toml: toToml({ ...state, log: null }).text, log: null });
   if (state.toml === null) return go({ ...state, log: null });
   const before = state;
@@ -151,7 +151,7 @@ function turn(source) {
 function take(dropped) {
   file = dropped;
   fileNumber += 1;
-  go({ ...state, view: state.view === 'worst' ? 'replay' : state.view, toml: null, preset: '', log: { format: '', by: '', ...state.log, name: dropped.name } });
+  go({ ...state, view: state.view === 'worst' ? 'replay' : state.view, toml: null, preset: '', log: { ...logOf(), ...state.log, name: dropped.name } });
 }
 
 byId('presets').replaceChildren(...PRESETS.map((preset) =>

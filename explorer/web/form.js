@@ -1,7 +1,7 @@
 // The form: it shows a state, reads it, and marks the field that is wrong.
 
 import { byId, h } from './dom.js';
-import { TRAFFIC, nameOf, state as stateOf, traffic } from './state.js';
+import { TRAFFIC, log as logOf, nameOf, state as stateOf, traffic } from './state.js';
 
 /** @typedef {import('./state.js').State} State */
 
@@ -54,6 +54,9 @@ export function show(state) {
   if (isToml) set('toml', state.toml ?? '');
   set('format', state.log?.format || 'auto');
   set('by', state.log?.by || 'address');
+  set('key', state.log?.key ?? '');
+  set('trust', state.log?.trust ?? '');
+  set('ipv6_prefix', state.log?.ipv6_prefix ?? '');
   byId('advise-part').hidden = state.view !== 'advise';
   set('deny_clients', state.deny);
   set('windows', state.windows);
@@ -65,7 +68,7 @@ export function show(state) {
 /** @param {State} state the state before @returns {State} what the form says now */
 export function read(state) {
   const source = /** @type {HTMLInputElement | null} */ (document.querySelector('input[name=source]:checked'))?.value;
-  const keptLog = state.log ?? { name: '', format: '', by: '' };
+  const keptLog = state.log ?? logOf();
   /** @param {string} value @param {string} usual */
   const unusual = (value, usual) => (value === usual ? '' : value);
   return stateOf({
@@ -80,7 +83,9 @@ export function read(state) {
       ? { nodes: get('clocks.nodes'), skew: get('clocks.skew'), 'drift-ppm': get('clocks.drift-ppm') } : null,
     toml: source === 'toml' ? (state.toml === null ? null : get('toml')) : null,
     log: source === 'log'
-      ? { name: keptLog.name, format: unusual(get('format'), 'auto'), by: unusual(get('by'), 'address') } : null,
+      ? logOf(keptLog.name, {
+        format: unusual(get('format'), 'auto'), by: unusual(get('by'), 'address'), key: get('key'), trust: get('trust'), ipv6_prefix: get('ipv6_prefix'),
+      }) : null,
     deny: get('deny_clients'),
     windows: get('windows'),
     names: state.limits.map((_, i) => get(`name-${i}`)),

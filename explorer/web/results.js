@@ -17,7 +17,7 @@ export function replay(answer, width, verify) {
   const head = headline(answer);
   return {
     said: `${head}. ${sentences.join(' ')}`,
-    parts: [h('p', { class: 'headline' }, head), leftOut(answer), answer.limiters.length > 1 && summary(answer), scriptsToo(verify),
+    parts: [h('p', { class: 'headline' }, head), taken(answer), answer.limiters.length > 1 && summary(answer), scriptsToo(verify),
       ...answer.limiters.map((/** @type {any} */ limiter, /** @type {number} */ i) => card(answer, limiter, sentences[i], width))],
   };
 }
@@ -54,6 +54,13 @@ function headline(answer) {
   const times = `${answer.from.slice(0, 19).replace('T', ' ')} to ${answer.to.slice(0, 19).replace('T', ' ')} UTC`;
   if (answer.requests === undefined) return `Each limit has the requests that its answers led to, ${times}`;
   return `${counted(answer.requests, 'request')} of ${counted(answer.keys, 'key')}, ${times}`;
+}
+
+/** @param {any} answer @returns {HTMLElement} how a log was read, and the lines that were left out */
+function taken(answer) {
+  if (!answer.reading) return h('p', { hidden: true });
+  const { format, key, time, cost, notes } = answer.reading;
+  return h('div', {}, h('p', { class: 'note', id: 'reading' }, [`Read as ${format}: the key is ${key}; the time is ${time}; the cost is ${cost}`, ...notes].join('. ')), leftOut(answer));
 }
 
 /** @param {any} answer */
@@ -204,7 +211,7 @@ export function change(answer, width) {
   return {
     said: told.join(' '),
     parts: [h('p', { class: 'headline' }, `${headline(answer)}. Deployed is `, h('code', {}, deployed.limiter), '; the others decide in its shadow.'),
-      leftOut(answer), ...pairs.map(section),
+      taken(answer), ...pairs.map(section),
       table('Each pair on the identical requests', ['first', 'second', 'both', 'only the first', 'only the second', 'neither'],
         answer.pairs.map((/** @type {any} */ pair) => [pair.first, pair.second, pair.both, pair.only_first, pair.only_second, pair.neither]), { texts: 2 })],
   };
@@ -278,7 +285,7 @@ export function advise(answer, width, take) {
       h('td', { class: 'number' }, grouped(row.clients_denied)), h('td', { class: 'number' }, grouped(row.requests_denied)), h('td', {}, choose(row)))))));
   return {
     said,
-    parts: [h('p', { class: 'headline' }, said, ' ', choose(deploy)), leftOut(answer),
+    parts: [h('p', { class: 'headline' }, said, ' ', choose(deploy)), taken(answer),
       h('section', { class: 'card' }, h('h3', {}, 'The smallest limits'), rows(families.map((/** @type {any} */ family) => family.advised))),
       h('section', { class: 'card' }, h('h3', {}, 'Rate against burst'), h('p', {}, 'For each rate the smallest burst that denies as few.'), rows(buckets)),
       h('section', { class: 'card' }, h('h3', {}, 'The trade-off'), h('p', {}, 'The clients that a limit of each amount per window would have denied.'),

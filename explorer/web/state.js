@@ -4,16 +4,19 @@
  * @typedef {{name: string, shape: string, keys: string, cost: string, duration: string, start: string, after: string}} Traffic
  * @typedef {{wait: string, 'round-trip': string, jitter: boolean}} Callers
  * @typedef {{nodes: string, skew: string, 'drift-ppm': string}} Clocks
+ * @typedef {{name: string, format: string, by: string, key: string, trust: string, ipv6_prefix: string}} Log
  * @typedef {'replay' | 'change' | 'worst' | 'advise'} View
  * @typedef {{
  *   view: View, limits: string[], names: string[], traffic: Traffic[], seed: string, callers: Callers | null,
- *   clocks: Clocks | null, toml: string | null, log: {name: string, format: string, by: string} | null,
+ *   clocks: Clocks | null, toml: string | null, log: Log | null,
  *   deny: string, windows: string, preset: string,
  * }} State
  */
 
 /** @type {(keyof Traffic)[]} */
 export const TRAFFIC = ['name', 'shape', 'keys', 'cost', 'duration', 'start', 'after'];
+/** How a log is read. @type {(keyof Log)[]} */
+export const LOG = ['format', 'by', 'key', 'trust', 'ipv6_prefix'];
 /** @type {View[]} */
 export const VIEWS = ['replay', 'change', 'worst', 'advise'];
 
@@ -21,6 +24,9 @@ export const VIEWS = ['replay', 'change', 'worst', 'advise'];
 export function traffic(shape = '', rest = {}) {
   return { name: '', shape, keys: '', cost: '', duration: '', start: '', after: '', ...rest };
 }
+
+/** @returns {Log} */
+export const log = (name = '', rest = {}) => ({ name, format: '', by: '', key: '', trust: '', ipv6_prefix: '', ...rest });
 
 /** @param {Partial<State>} [parts] @returns {State} */
 export function state(parts = {}) {
@@ -41,8 +47,7 @@ export function toHash(state) {
   state.names.forEach((name, i) => put(`name${i + 1}`, name));
   if (state.log) {
     params.append('log', state.log.name);
-    put('format', state.log.format);
-    put('by', state.log.by);
+    for (const field of LOG) put(field, state.log[field]);
   }
   // Fields of several shapes are told apart by their places, so that empty ones of them stay.
   state.traffic.forEach((one, i) => {
@@ -95,7 +100,7 @@ export function fromHash(hash) {
     clocks: params.has('nodes')
       ? { nodes: get('nodes'), skew: get('skew'), 'drift-ppm': get('drift-ppm') } : null,
     toml: params.get('toml'),
-    log: params.has('log') ? { name: get('log'), format: get('format'), by: get('by') } : null,
+    log: params.has('log') ? log(get('log'), Object.fromEntries(LOG.map((field) => [field, get(field)]))) : null,
     deny: get('deny'),
     windows: get('windows'),
     preset: get('preset'),
@@ -190,14 +195,22 @@ export function question(state, file) {
   return {
     verb: { replay: 'replay', change: 'compare', advise: 'advise' }[state.view],
     toml: state.toml !== null && !state.log ? state.toml : toToml(state).text,
-    ...(state.log && { log: { id: file, ...filled(state.log) } }),
+    ...(state.log && { log: { id: file, ...reading(state.log) } }),
     ...(state.view === 'advise' && state.deny.trim() && { deny_clients: state.deny }),
     ...(state.view === 'advise' && state.windows.trim() && { windows: state.windows.split(',').map((window) => window.trim()) }),
   };
 }
 
-/** @param {Record<string, string>} object the object without empty texts */
-const filled = (object) => Object.fromEntries(Object.entries(object).filter(([, value]) => value !== ''));
+/** @param {Log} log the fields that say something, as the core takes them */
+function reading({ trust, ipv6_prefix: prefix, ...texts }) {
+  const filled = Object.entries(texts).filter(([, value]) => value !== '');
+  return {
+    ...Object.fromEntries(filled),
+    ...(trust.trim() && { trust: trust.split(',').map((network) => network.trim()) }),
+    // What is no number, the core refuses at its field.
+    ...(prefix.trim() && { ipv6_prefix: /^\d{1,2}$|^1[0-4]\d$/.test(prefix.trim()) ? Number(prefix) : 0 }),
+  };
+}
 
 /** @typedef {{message: string, field?: string, span?: {start: number, end: number}}} Wrong */
 

@@ -9,7 +9,7 @@ import { test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { core, needsZones } from '../core.js';
 import { PRESETS } from '../presets.js';
-import { fromForm, fromHash, question, state, toHash, toToml, traffic, wrongField } from '../state.js';
+import { fromForm, fromHash, log as logOf, question, state, toHash, toToml, traffic, wrongField } from '../state.js';
 
 const DIST = new URL('../../dist/', import.meta.url);
 const SIM = new URL('../../../sim/', import.meta.url);
@@ -63,6 +63,25 @@ test('a log is read in slices, packed or not, and every question has the answer 
   assert.equal(asked({ verb: 'worst', limit }), printed('worst', limit, '--engine', 'model'));
 });
 
+test('a sample of every format is read as by the command line, also with what the form says of it', () => {
+  const folder = new URL('traces/formats/', SIM);
+  const names = readdirSync(folder);
+  assert.ok(names.length >= 12);
+  const limits = ['fixed-window 2/s'];
+  names.forEach((name, i) => {
+    const path = new URL(name, folder).pathname;
+    file = readFileSync(path);
+    const read = logOf(name, { trust: '10.0.0.0/8', ipv6_prefix: '56' });
+    const options = ['--trust', '10.0.0.0/8', '--ipv6-prefix', '56'];
+    const answer = asked(/** @type {object} */ (question(state({ limits, log: read }), 100 + i)));
+    assert.equal(answer, printed('replay', path, '--limit', limits[0], '--engine', 'model', ...options), name);
+    const advised = asked(/** @type {object} */ (question(state({ view: 'advise', limits, log: read }), 100 + i)));
+    assert.equal(advised, printed('advise', path, ...options), name);
+  });
+  const { error } = JSON.parse(asked(/** @type {object} */ (question(state({ limits, log: logOf('a', { ipv6_prefix: 'x' }) }), 99))));
+  assert.equal(error.field, 'ipv6_prefix');
+});
+
 test('windows of a calendar need the data of time zones, which is a file of its own', () => {
   const zones = readFileSync(new URL('zones.bin', DIST));
   const limit = 'calendar-window 100/day in Europe/Berlin';
@@ -112,7 +131,7 @@ test('every state comes back from its URL', () => {
     traffic: [traffic('poisson 5/s', { name: 'user' }), traffic('', { after: '2min' }), traffic('x')],
     callers: { wait: '', 'round-trip': '1ms', jitter: false }, clocks: { nodes: '8', skew: '', 'drift-ppm': '1' },
   });
-  const log = state({ log: { name: 'a&b.gz', format: 'csv', by: 'user' }, toml: null });
+  const log = state({ log: logOf('a&b.gz', { format: 'csv', by: 'user', key: 'x', trust: '10.0.0.0/8', ipv6_prefix: '56' }), toml: null });
   for (const one of [odd, log, state({ toml: 'limits = []\n# "é"' }), ...PRESETS.map(({ state }) => state)]) {
     assert.deepEqual(fromHash(`#${toHash(one)}`), { ...one, names: one.names.length ? one.names : [] });
   }
