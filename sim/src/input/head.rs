@@ -34,7 +34,9 @@ impl<'a> Head<'a> {
             let list = first.split(|&byte| byte == b',').filter(|entry| !entry.is_empty());
             let is_list = list.clone().all(|entry| is_address(&entry)) || first.ends_with(b",");
             let is_nobody = first == b"-" && entries.is_empty();
-            if !is_list && !(is_nobody && word(after).is_some_and(|(next, _)| is_address(&next))) {
+            let is_before_one = || word(after).is_some_and(|(next, _)| is_address(&next));
+            let is_entry = is_list || is_nobody && is_before_one();
+            if !is_entry {
                 break (first, after);
             }
             entries.extend(list);
