@@ -62,7 +62,8 @@ fn every_file_of_the_folder_is_a_sample() {
     let mut there: Vec<_> =
         std::fs::read_dir(FOLDER).unwrap().map(|file| file.unwrap().file_name()).collect();
     let mut known = SAMPLES.map(|(name, ..)| std::ffi::OsString::from(name));
-    (there.sort(), known.sort());
+    there.sort();
+    known.sort();
     assert_eq!(there, known);
 }
 

@@ -86,7 +86,10 @@ async fn l6_a_lock_outlives_the_executor_of_its_acquire() {
                 let hold = sleep(LEASE * 5);
                 match other {
                     2 => guard.run(hold).await,
-                    _ => Ok(hold.await),
+                    _ => {
+                        hold.await;
+                        Ok(())
+                    }
                 }
                 .and_then(|()| guard.time_left())
             });

@@ -220,7 +220,7 @@ impl<P: Place> Panics<P> {
     }
 
     fn see(&self) {
-        if self.events.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
+        if self.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
             self.place.saw(Seen::ObserverPanicked);
             // Without a word to the panic hook.
             std::panic::resume_unwind(Box::new("an observer panics"));
