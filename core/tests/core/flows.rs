@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::flow::{
-    CircuitBreaker, CircuitBreakerConfig, Failure, Polling, Renewals, Retry, Route, Step, Wait,
-    own_deadline,
+    CircuitBreaker, CircuitBreakerConfig, Failure, Line, Look, Polling, Renewals, Retry, Route,
+    Step, own_deadline,
 };
 use lockage_core::{Decision, Verdict};
 
@@ -102,20 +102,29 @@ fn a_call_is_repeated_as_long_as_another_one_begins_before_its_end() {
 
 #[test]
 fn a_wait_fits_where_the_permit_comes_at_its_deadline() {
+    let line = || {
+        let mut line = Line::new(ms(1_000));
+        let caller = line.join(1, ms(0), ms(500));
+        (line, caller)
+    };
+    let step_after = |decision: Decision| {
+        let (mut line, caller) = line();
+        assert_eq!(line.look(caller, ms(0)), Look::Ask);
+        line.answered(caller, &decision, None, ms(0), 0)
+    };
     let denied = |millis| Decision::new(Verdict::denied(ms(millis)), 1, 0, ms(1_000));
-    let after = |millis| Wait::new(ms(0), ms(500)).after(&denied(millis), ms(0), 0);
-    assert_eq!(after(500), Step::Sleep(ms(500)));
-    assert_eq!(after(501), Step::Done);
-    assert_eq!(Wait::new(ms(0), ms(500)).patience(ms(100)), ms(400));
-    assert_eq!(Wait::new(ms(0), ms(500)).patience(ms(501)), ms(0));
-    let step_after = |mut decision: Decision, turn| {
+    assert_eq!(step_after(denied(500)), Step::Wait);
+    assert_eq!(step_after(denied(501)), Step::Done);
+    let (line, caller) = line();
+    assert_eq!([100, 501].map(|now| line.patience(caller, ms(now))), [400, 0].map(ms));
+    let in_queue = |mut decision: Decision, turn| {
         decision.turn_after = ms(turn);
-        Wait::new(ms(0), ms(500)).after(&decision, ms(0), 0)
+        decision
     };
     let admitted = Decision::new(Verdict::Allowed, 1, 0, ms(7));
-    assert_eq!(step_after(admitted, 7), Step::Turn(ms(7)));
+    assert_eq!(step_after(in_queue(admitted, 7)), Step::Turn(ms(7)));
     // Neither the permit nor the turn may come too late.
-    assert_eq!(step_after(denied(1), 501), Step::Done);
+    assert_eq!(step_after(in_queue(denied(1), 501)), Step::Done);
 }
 
 #[test]
