@@ -51,7 +51,7 @@ fn l6_a_lock_outlives_the_runtime_of_the_first_acquire() {
             guard.release().await.unwrap();
         });
     });
-    first.block_on(sleep(LEASE / 4));
+    first.block_on(async { sleep(LEASE / 4).await });
     drop(first);
     second.join().unwrap();
 }
@@ -80,7 +80,7 @@ impl Observer for Panics {
         if let LeaseChange::Renewed = event.change {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
-        panic!("as it is told");
+        panic!("each observation fails");
     }
 }
 
@@ -102,5 +102,5 @@ async fn observed<S: Store + 'static>(locks: Locks<S, Tokio>) {
     assert!(!guard.is_lost() && renewals.load(Ordering::Relaxed) > 2);
     guard.release().await.unwrap();
     let next = locks.lock("one").unwrap().acquire().await.unwrap();
-    assert_eq!(next.token(), token + 1);
+    assert!(next.token() > token);
 }

@@ -45,9 +45,9 @@ macro_rules! rare {
 rare! {
     Crash: 9, "a process crashes while it has tasks";
     DiedInStep: 30, "a process dies between two of its tasks";
-    RuntimeEnded: 100, "a runtime ends while it has tasks, and its process goes on";
-    RuntimeBlocked: 100, "the thread of a runtime with tasks is blocked";
-    ObserverPanicked: 100, "an observer panics";
+    RuntimeEnded: 26, "a runtime ends while it has tasks, and its process goes on";
+    RuntimeBlocked: 28, "the thread of a runtime with tasks is blocked";
+    ObserverPanicked: 12, "an observer panics";
     StoodStillInStep: 11, "a process stands still within a step";
     Failover: 17, "a replica takes over that lags behind";
     OldPrimary: 110, "an old primary answers after another one has taken over";
@@ -68,7 +68,7 @@ rare! {
     Many: 25, "several locks are held together";
     StaleWrite: 4500, "a value refuses what an older grant writes";
     DeniedHere: 17, "a deny cache answers";
-    HeldBack: 1000, "a request is denied because others wait in line";
+    HeldBack: 35, "a request is denied because others wait in line";
     SpentAhead: 38, "a permit is spent that was taken ahead";
     FallbackAdmits: 63, "the fallback admits";
     FallbackDenies: 73, "the fallback denies";

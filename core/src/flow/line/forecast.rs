@@ -80,13 +80,15 @@ fn of_part(limit: &Limit, remaining: u64, reset_after: Duration, total: u64) -> 
             let (deficit, each) = (u128::from(capacity - remaining), u128::from(bucket.amount()));
             let (all, needed) = (deficit.div_ceil(each), more.div_ceil(each));
             let first = reset_after.saturating_sub(times(bucket.interval(), all.saturating_sub(1)));
-            (first.saturating_add(times(bucket.interval(), needed - 1)), true)
+            // An interval fills a bucket to its capacity at most: what is more may be wasted.
+            (first.saturating_add(times(bucket.interval(), needed - 1)), total <= capacity)
         }
         Limit::FixedWindow(window) => {
             let later = (total - remaining - 1) / capacity;
-            (reset_after.saturating_add(windows(window.window(), later)), true)
+            // Costs do not spread over windows: one that does not fit leaves the rest of a window unused.
+            (reset_after.saturating_add(windows(window.window(), later)), false)
         }
-        Limit::CalendarWindow(_) => (reset_after, total - remaining <= capacity),
+        Limit::CalendarWindow(_) => (reset_after, false),
         Limit::SlidingLog(log) => (windows(log.window(), (total - 1) / capacity), false),
         Limit::SlidingWindow(window) => {
             let beyond = u128::from(total.saturating_sub(capacity));
