@@ -33,11 +33,11 @@ fn within(time: Duration, expected: Duration) -> bool {
     (expected..=expected + Duration::from_millis(2)).contains(&time)
 }
 
-/// In one process, 98 of 100 a second with 1.5 calls for each. Four leave permits to each other, by chance: 87 of 100
-/// with 3.2 calls.
+/// In one process, 98 of 100 a second with 1.5 calls for each; in four, with 3, by timers of whole milliseconds. Of four,
+/// the last one may pause for 100 ms at the end.
 #[tokio::test(start_paused = true)]
 async fn five_hundred_waiters_get_what_there_is_with_few_calls() {
-    for (processes, most_calls, longest) in [(1, 750, 5.1), (4, 1600, 5.75)] {
+    for (processes, most_calls, longest) in [(1, 750, 5.1), (4, 1500, 5.25)] {
         let (_, store) = limiter("token-bucket 100/s burst 1");
         let limiters: Vec<_> =
             (0..processes).map(|_| on(&store, "token-bucket 100/s burst 1")).collect();

@@ -166,7 +166,7 @@ impl<'p> World<'p> {
             away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
-            patience_us: plan.freed_us() + PATIENCE_US,
+            patience_us: plan.freed_us() + plan.unpolled_us() + PATIENCE_US,
             judge: Judge::new(plan),
             rare: Counts::default(),
             released: BTreeMap::new(),

@@ -21,7 +21,7 @@ const LONGEST_LEAST: Duration = Duration::from_millis(32);
 /// The span of the jitter before it grows, where a quarter of `retry_after` is not more.
 const FIRST_JITTER: Duration = Duration::from_millis(4);
 /// The longest span of the jitter.
-const LONGEST_JITTER: Duration = Duration::from_millis(500);
+const LONGEST_JITTER: Duration = Duration::from_millis(100);
 
 /// The callers of one process that wait for permits of one key under one limit, in the order in which they came.
 ///
@@ -32,8 +32,8 @@ const LONGEST_JITTER: Duration = Duration::from_millis(500);
 /// One caller of the process asks at a time, so after its first denial it comes back at `retry_after`, without jitter.
 /// A further denial means that other processes took the permit. It then leaves some permits to them: as many times
 /// `retry_after` as fit into a random part of a span, which is a quarter of `retry_after` at first (at least 4 ms), four
-/// times as long with each denial, and at most 500 ms. So the process whose call was admitted goes on, the others seldom
-/// ask, and a permit lies idle for 500 ms at most. A pause is at least 1 ms, growing to 32 ms.
+/// times as long with each denial, and at most 100 ms. So the process whose call was admitted goes on, the others seldom
+/// ask, and a permit lies idle for 100 ms at most. A pause is at least 1 ms, growing to 32 ms.
 ///
 /// A caller that nobody polls must not hold up the others. If no call begins or ends within `silence` of the time at
 /// which one was due, the next caller that looks asks instead, and those before it are passed over until they look

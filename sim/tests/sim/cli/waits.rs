@@ -65,8 +65,10 @@ fn waiters_are_admitted_as_arithmetic_says() {
 #[test]
 fn one_seed_gives_one_report() {
     let with = |seed| {
-        let args = ["replay", SAMPLE, "--wait", "2s", "--processes", "9", "--seed", seed];
-        json(&[&args[..], &LIMITS].concat())["limiters"].take()
+        let traffic = ["explore", "--traffic", "burst 50 every 10s", "--duration", "1min"];
+        let limit = ["--limit", "token-bucket 50/s burst 1", "--seed", seed];
+        let waiting = ["--wait", "2s", "--processes", "5"];
+        json(&[&traffic[..], &limit, &waiting].concat())["limiters"].take()
     };
     assert_eq!(with("7"), with("7"));
     assert_ne!(with("7"), with("8"));

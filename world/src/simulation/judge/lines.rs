@@ -8,7 +8,8 @@ use crate::simulation::plan::{Options, Plan, Verb, Work};
 
 /// The lines of each life of a node, by id.
 pub(super) struct Lines {
-    /// Whether nothing but those in line takes permits, and each is asked as soon as it is called.
+    /// Whether nothing but those in line takes permits, each asks as soon as it is called, and no clock errs: only then
+    /// are no two calls in flight of which the first may be denied.
     is_order_sure: bool,
     lines: BTreeMap<(usize, u32, usize), InLine>,
 }
@@ -25,7 +26,7 @@ impl Lines {
         let waits = |work| matches!(work, Work::Ask { verb: Verb::Acquire { wait_us: 1.. }, .. });
         let options = Options { deny_cache: false, ..plan.options };
         let is_order_sure = plan.is_calm()
-            && plan.ppm.len() == 1
+            && plan.ppm == [0]
             && plan.network.least_us == plan.network.most_us
             && options == Options::default()
             && plan.works().all(waits);

@@ -403,6 +403,15 @@ impl Plan {
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
     }
 
+    /// Returns for how long a job does not poll its futures, at most.
+    pub(super) fn unpolled_us(&self) -> u64 {
+        let unpolled_us = |work| match work {
+            Work::Ask { verb: Verb::Lazy { for_us, .. }, times, .. } => u64::from(times) * for_us,
+            _ => 0,
+        };
+        self.works().map(unpolled_us).max().unwrap_or(0)
+    }
+
     /// Returns since when nothing that was begun goes wrong.
     pub(super) fn well_us(&self) -> u64 {
         if self.is_calm_but_for(Wrong::is_of_runtime) { 0 } else { self.sure_us() }
