@@ -30,6 +30,7 @@ pub use facts::Reading;
 use lines::{Counted, Lines};
 pub use options::{By, Format, ReadOptions};
 use parser::Parser;
+#[cfg(feature = "charts")]
 pub(crate) use text::{printable, shorten};
 
 /// A trace that was read.
