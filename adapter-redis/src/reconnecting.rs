@@ -323,10 +323,10 @@ mod loom_tests {
             });
             let use_twice = |reconnecting: Reconnecting<u32>| {
                 let ping = Request::new("PING");
-                let lost = block_on(reconnecting.with(&ping(), async |made| (made, Health::Lost)))
-                    .unwrap();
-                let next = block_on(reconnecting.with(&ping(), async |made| (made, Health::Good)))
-                    .unwrap();
+                let lost =
+                    block_on(reconnecting.with(&ping, async |made| (made, Health::Lost))).unwrap();
+                let next =
+                    block_on(reconnecting.with(&ping, async |made| (made, Health::Good))).unwrap();
                 assert!(next > lost, "{lost} came back as {next}");
                 lost
             };

@@ -231,12 +231,11 @@ fn l8_a_release_that_meets_the_end_of_a_task_finds_one() {
         manager.forget(id);
         manager.0.state().is_closed = true;
         let ending = thread::spawn(move || match running.end() {
-            true => drop(running),
-            // It goes on.
-            false => std::mem::forget(running),
+            true => None,
+            false => Some(running),
         });
         manager.release_later(pending(&held, LATE));
-        ending.join().unwrap();
+        let _goes_on = ending.join().unwrap();
         let state = manager.0.state();
         assert!(state.pending.len() == 1 && state.tasks.contains(&HOME));
     });
