@@ -39,6 +39,7 @@ export function show(state) {
   byId('callers').hidden = state.callers === null;
   set('callers.wait', state.callers?.wait ?? '10s');
   set('callers.round-trip', state.callers?.['round-trip'] ?? '');
+  set('callers.processes', state.callers?.processes ?? '');
   check('jitter', state.callers?.jitter ?? true);
   check('has-clocks', state.clocks !== null);
   byId('clocks').hidden = state.clocks === null;
@@ -78,7 +79,7 @@ export function read(state) {
       [name, document.getElementById(`traffic[${i}].${name}`) ? get(`traffic[${i}].${name}`) : one[name]])))),
     seed: get('seed'),
     callers: checked('waits')
-      ? { wait: get('callers.wait'), 'round-trip': get('callers.round-trip'), jitter: checked('jitter') } : null,
+      ? { wait: get('callers.wait'), 'round-trip': get('callers.round-trip'), processes: get('callers.processes'), jitter: checked('jitter') } : null,
     clocks: checked('has-clocks')
       ? { nodes: get('clocks.nodes'), skew: get('clocks.skew'), 'drift-ppm': get('clocks.drift-ppm') } : null,
     toml: source === 'toml' ? (state.toml === null ? null : get('toml')) : null,

