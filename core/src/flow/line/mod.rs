@@ -27,7 +27,8 @@ const LONGEST_JITTER: Duration = Duration::from_millis(100);
 ///
 /// Each caller asks the store for itself, once it is its turn: all before it are being asked for or have left, and its
 /// permit is due by the latest decision. So a large cost is admitted once it fits, and no smaller one takes its permits.
-/// Decisions forecast the next permits: exactly for buckets, and for what `remaining` covers. Those callers ask at the same time; under other limits the next caller asks at once.
+/// Decisions forecast the next permits: exactly for buckets (refilled by intervals, up to their capacity) and for what
+/// `remaining` covers. Those callers ask at the same time; under other limits the next caller asks at once.
 ///
 /// One caller of the process asks at a time, so after its first denial it comes back at `retry_after`, without jitter.
 /// A further denial means that other processes took the permit. It then leaves some permits to them: as many times
