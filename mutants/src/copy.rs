@@ -1,0 +1,254 @@
+//! The copy of the workspace in which all mutants stand.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+use crate::places;
+use crate::planted::{Mutant, plant};
+
+/// What is mutated.
+const SOURCES: [&str; 3] = ["client/src", "core/src/flow", "adapter-redis/src"];
+
+/// Files of tests and of their helpers, and what runs on no simulated runtime.
+const LEFT_OUT: [&str; 7] =
+    ["/tests", "loom", "doc_examples", "/testing/", "/runtime/", "tests.rs", "test_util"];
+
+/// Says which mutant is there.
+const SWITCH: &str = "
+/// The mutant of this process.
+#[doc(hidden)]
+pub mod mutant {
+    extern crate std;
+    static NUMBER: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+        std::env::var(\"MUTANT\").ok().and_then(|it| it.parse().ok()).unwrap_or(usize::MAX)
+    });
+    pub fn is(number: usize) -> bool { *NUMBER == number }
+}
+";
+
+pub(crate) struct Copy {
+    pub(crate) mutants: Vec<Mutant>,
+    /// The worlds, and the tests that judge.
+    pub(crate) worlds: PathBuf,
+    pub(crate) tests: Vec<PathBuf>,
+}
+
+impl Copy {
+    /// Copies the workspace, plants all mutants in it, and builds what judges them.
+    pub(crate) fn make(root: &Path) -> Result<Self> {
+        let target =
+            env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        let tree = target.join("mutants/tree");
+        copy_files(root, &tree)?;
+        let files = sources(root)?;
+        let mut left_out = BTreeSet::new();
+        let mutants = loop {
+            let mutants = write(root, &tree, &files, &left_out)?;
+            let more = refused(&tree, &target, &mutants)?;
+            if more.is_empty() {
+                break mutants;
+            }
+            eprintln!("{} of {} do not compile", more.len(), mutants.len());
+            left_out.extend(more);
+        };
+        let (worlds, tests) = build(&tree, &target)?;
+        Ok(Self { mutants, worlds, tests })
+    }
+}
+
+fn copy_files(root: &Path, tree: &Path) -> Result<()> {
+    let listed = Command::new("git")
+        .args(["ls-files", "-coz", "--exclude-standard"])
+        .current_dir(root)
+        .output()?;
+    ensure!(listed.status.success(), "git ls-files failed");
+    for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| !name.is_empty()) {
+        let (from, to) = (root.join(name), tree.join(name));
+        if from.is_file() {
+            fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
+            write_if_other(&to, &fs::read(from)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Leaves a file as it is that is right already, so that it is not compiled again.
+fn write_if_other(path: &Path, bytes: &[u8]) -> Result<()> {
+    if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::write(path, bytes)?;
+    }
+    Ok(())
+}
+
+/// Returns the paths of the files that are mutated, from the root on.
+fn sources(root: &Path) -> Result<Vec<String>> {
+    let mut folders: Vec<PathBuf> = SOURCES.iter().map(|it| root.join(it)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder)? {
+            let path = entry?.path();
+            let name = path.strip_prefix(root)?.to_string_lossy().into_owned();
+            if LEFT_OUT.iter().any(|it| name.contains(it)) {
+                continue;
+            }
+            if path.is_dir() {
+                folders.push(path);
+            } else if name.ends_with(".rs") {
+                files.push(name);
+            }
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn write(
+    root: &Path,
+    tree: &Path,
+    files: &[String],
+    left_out: &BTreeSet<usize>,
+) -> Result<Vec<Mutant>> {
+    let (mut mutants, mut next) = (Vec::new(), 0);
+    for file in files {
+        let text = fs::read_to_string(root.join(file))?;
+        let places = places::of(&text).with_context(|| file.clone())?;
+        let (text, own) = plant(file, &text, &places, next, |number| left_out.contains(&number));
+        next += places.iter().map(|place| place.texts.len()).sum::<usize>();
+        mutants.extend(own);
+        write_if_other(&tree.join(file), text.as_bytes())?;
+    }
+    let core = "core/src/lib.rs";
+    write_if_other(&tree.join(core), (fs::read_to_string(root.join(core))? + SWITCH).as_bytes())?;
+    Ok(mutants)
+}
+
+/// What compiles and runs the judges.
+fn cargo(tree: &Path, target: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command
+        .args(arguments)
+        .args([
+            "--message-format=json",
+            "--quiet",
+            "--config",
+            "profile.dev.package.lockage.opt-level=1",
+        ])
+        .current_dir(tree)
+        // Beside the dependencies of the suite, which are built once.
+        .env("CARGO_TARGET_DIR", target)
+        .env("CARGO_INCREMENTAL", "0")
+        .stderr(Stdio::null());
+    command
+}
+
+/// Returns the mutants that the compiler refuses.
+fn refused(tree: &Path, target: &Path, mutants: &[Mutant]) -> Result<Vec<usize>> {
+    let mut command = cargo(
+        tree,
+        target,
+        &[
+            "check",
+            "-p",
+            "lockage-core",
+            "-p",
+            "lockage",
+            "-p",
+            "lockage-redis",
+            "--features",
+            "lockage/test-util",
+        ],
+    );
+    let ran = command.output()?;
+    let mut numbers = BTreeSet::new();
+    let mut by_file: BTreeMap<&str, Vec<&Mutant>> = BTreeMap::new();
+    mutants.iter().for_each(|it| by_file.entry(&it.file).or_default().push(it));
+    let mut unknown = String::new();
+    for message in messages(&ran.stdout) {
+        let message = &message["message"];
+        if message["level"] != "error" || message["spans"].as_array().is_none_or(Vec::is_empty) {
+            continue;
+        }
+        let before = numbers.len();
+        let mut whole: BTreeMap<&str, Range<usize>> = BTreeMap::new();
+        for span in message["spans"].as_array().into_iter().flatten() {
+            let name = span["file_name"].as_str().unwrap_or_default();
+            let Some(all) = by_file.get(name) else { continue };
+            let place = |end: &str| {
+                span[end].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or_default()
+            };
+            let bytes = place("byte_start")..place("byte_end").max(place("byte_start") + 1);
+            let from_to = whole.entry(name).or_insert_with(|| bytes.clone());
+            *from_to = from_to.start.min(bytes.start)..from_to.end.max(bytes.end);
+            numbers.extend(all.iter().filter(|it| it.is_meant(&bytes)).map(|it| it.number));
+            if numbers.len() == before
+                && let Some(size) =
+                    all.iter().filter(|it| it.is_around(&bytes)).map(|it| it.size()).min()
+            {
+                numbers.extend(
+                    all.iter()
+                        .filter(|it| it.is_around(&bytes) && it.size() == size)
+                        .map(|it| it.number),
+                );
+            }
+        }
+        // A borrow that would end between the places of the complaint goes on.
+        for (name, bytes) in &whole {
+            if numbers.len() == before {
+                let dropped =
+                    |it: &&&Mutant| it.is_meant(bytes) && it.is.starts_with("nothing for drop(");
+                numbers.extend(by_file[name].iter().filter(dropped).map(|it| it.number));
+            }
+        }
+        if numbers.len() == before {
+            unknown += message["rendered"].as_str().unwrap_or_default();
+        }
+    }
+    if numbers.is_empty() && !ran.status.success() {
+        bail!("the copy does not compile:\n{unknown}");
+    }
+    Ok(numbers.into_iter().collect())
+}
+
+fn messages(out: &[u8]) -> impl Iterator<Item = Value> {
+    String::from_utf8_lossy(out)
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+fn build(tree: &Path, target: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let built = |arguments: &[&str]| -> Result<Vec<PathBuf>> {
+        let ran = cargo(tree, target, arguments).output()?;
+        let all: Vec<Value> = messages(&ran.stdout).collect();
+        if !ran.status.success() {
+            let errors = all.iter().filter_map(|it| it["message"]["rendered"].as_str());
+            bail!("the copy does not compile:\n{}", errors.collect::<String>());
+        }
+        let is_asked = |it: &&Value| it["profile"]["test"] == (arguments[0] == "test");
+        let all = all.iter().filter(is_asked).filter_map(|it| it["executable"].as_str());
+        Ok(all.map(PathBuf::from).collect())
+    };
+    let worlds = built(&["build", "-p", "lockage-world"])?;
+    let mut tests = built(&[
+        "test",
+        "--no-run",
+        "-p",
+        "lockage-core",
+        "-p",
+        "lockage",
+        "-p",
+        "lockage-redis",
+        "--features",
+        "lockage/test-util",
+        "--lib",
+    ])?;
+    tests.extend(built(&["test", "--no-run", "-p", "lockage-tests", "--test", "unit"])?);
+    Ok((worlds.into_iter().next().context("there is no lockage-world")?, tests))
+}

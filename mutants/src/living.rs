@@ -1,0 +1,46 @@
+//! The mutants that may live, each with its reason.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::planted::Mutant;
+
+/// The list of `living.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Living {
+    /// The files in which each mutant that lives has a reason.
+    pub(crate) complete: BTreeSet<String>,
+    reason: Vec<Reason>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reason {
+    #[expect(dead_code, reason = "it is for readers")]
+    why: String,
+    /// The file, the line as it is, and the place as the mutant has it.
+    mutants: Vec<[String; 3]>,
+}
+
+impl Living {
+    pub(crate) fn read() -> Result<Self> {
+        toml::from_str(include_str!("../living.toml")).context("mutants/living.toml")
+    }
+
+    pub(crate) fn excuses(&self, mutant: &Mutant) -> bool {
+        self.all().any(|it| *it == mutant.key())
+    }
+
+    /// Returns the entries that name no mutant.
+    pub(crate) fn unknown<'l>(&'l self, mutants: &[Mutant]) -> Vec<&'l [String; 3]> {
+        let known: BTreeSet<_> = mutants.iter().map(Mutant::key).collect();
+        self.all().filter(|it| !known.contains(*it)).collect()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &[String; 3]> {
+        self.reason.iter().flat_map(|reason| &reason.mutants)
+    }
+}

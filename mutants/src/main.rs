@@ -1,0 +1,117 @@
+//! Mutants of the client: texts of `client`, of the flows of `core` and of `adapter-redis` that could be others, judged by
+//! simulated worlds and by tests.
+//!
+//! All mutants stand in one copy of the workspace, which is compiled once; the environment says which one is there.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
+
+mod copy;
+mod judge;
+mod living;
+mod places;
+mod planted;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use copy::Copy;
+use judge::{Verdict, judge};
+use living::Living;
+use planted::Mutant;
+
+/// Plant mutants in a copy of the client, and look which ones live
+#[derive(Debug, Parser)]
+#[command(
+    after_help = "Exit status: 0 if each mutant that lives has its reason, or is in a file that is not complete; else 1."
+)]
+struct Arguments {
+    /// Only mutants of files whose path has this in it
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    only: String,
+    /// Only mutants of files in which each one that lives has a reason
+    #[arg(long)]
+    complete: bool,
+    /// One mutant of so many
+    #[arg(long, value_name = "N", default_value = "1")]
+    one_in: NonZeroUsize,
+    /// Without so many at the beginning
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    skip: usize,
+    /// So many worlds at most for each
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    seeds: u64,
+    /// Let worlds judge alone, without tests
+    #[arg(long)]
+    worlds: bool,
+}
+
+fn main() -> Result<ExitCode> {
+    let arguments = Arguments::parse();
+    let living = Living::read()?;
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
+    let copy = Copy::make(&root)?;
+    let is_wanted = |it: &&Mutant| {
+        it.file.contains(&arguments.only)
+            && (!arguments.complete || living.complete.contains(&it.file))
+    };
+    let wanted = copy.mutants.iter().filter(is_wanted);
+    let tried: Vec<_> = wanted.skip(arguments.skip).step_by(arguments.one_in.get()).collect();
+    eprintln!("{} mutants, {} of them tried", copy.mutants.len(), tried.len());
+    let verdicts = judge(&copy, &tried, arguments.seeds, !arguments.worlds)?;
+    let judged: Vec<_> = tried.into_iter().zip(verdicts).collect();
+    print!("{}", table(&judged, &living));
+    let wrong = wrong(&copy.mutants, &judged, &living);
+    wrong.iter().for_each(|it| eprintln!("{it}"));
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Lists the mutants that live without a reason, then all by file.
+fn table(judged: &[(&Mutant, Verdict)], living: &Living) -> String {
+    let mut text = String::new();
+    let mut files: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+    for (mutant, verdict) in judged {
+        let place = match verdict {
+            Verdict::KilledByWorlds => 1,
+            Verdict::KilledByTests => 2,
+            Verdict::Lives if living.excuses(mutant) => 3,
+            Verdict::Lives => {
+                text += &format!("{}:{}\n  {:?},\n", mutant.file, mutant.line, mutant.key());
+                4
+            }
+        };
+        for file in [mutant.file.as_str(), "all"] {
+            let counts = files.entry(file).or_default();
+            counts[0] += 1;
+            counts[place] += 1;
+        }
+    }
+    text += "\n| file | mutants | killed by worlds | by tests | live with a reason | without |\n|---|---:|---:|---:|---:|---:|\n";
+    for (file, [all, worlds, tests, excused, live]) in files {
+        text += &format!("| {file} | {all} | {worlds} | {tests} | {excused} | {live} |\n");
+    }
+    text
+}
+
+/// Returns what the list of the living says that is not so.
+fn wrong(all: &[Mutant], judged: &[(&Mutant, Verdict)], living: &Living) -> Vec<String> {
+    let unknown =
+        living.unknown(all).into_iter().map(|it| format!("listed, and no mutant: {it:?}"));
+    let judged = judged.iter().filter_map(|(mutant, verdict)| {
+        let is_excused = living.excuses(mutant);
+        match verdict {
+            Verdict::Lives if !is_excused && living.complete.contains(&mutant.file) => {
+                Some(format!("lives without a reason: {:?}", mutant.key()))
+            }
+            Verdict::KilledByWorlds | Verdict::KilledByTests if is_excused => {
+                Some(format!("listed, and killed: {:?}", mutant.key()))
+            }
+            _ => None,
+        }
+    });
+    unknown.chain(judged).collect()
+}
