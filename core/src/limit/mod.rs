@@ -18,6 +18,7 @@ mod sliding_log;
 mod sliding_window;
 mod token_bucket;
 mod zone;
+mod zone_proposal;
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -6,9 +6,10 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
-use super::input::{Input, Problem, Refusal, zone_len};
+use super::input::{Input, Problem, Refusal};
 use super::zone::edits;
-use super::{Composite, Limit, Single, Zone};
+use super::zone_proposal::proposal;
+use super::{Composite, Limit, Single};
 use crate::error::ConfigError;
 use crate::exact::ok;
 use crate::limiter::StoredLimit;
@@ -142,7 +143,7 @@ impl Problem {
         match self {
             Problem::Config(error) => error.words(),
             Problem::Expected(what) => expected.with(what),
-            Problem::ExpectedZone => expected.with("a time zone such as "),
+            Problem::ExpectedZone => expected.with("the name of a time zone"),
             Problem::ExpectedKind => {
                 let (mut words, mut index) = (expected.with("a kind of limit: "), 0);
                 while index < WORDS.len() {
@@ -176,23 +177,20 @@ impl fmt::Display for ParseError {
         let words = self.problem.words();
         write!(f, "{:?}, column {}: {}", self.text, self.column(), words.as_str())?;
         let rest = &self.text[self.offset..];
-        match self.problem {
-            Problem::Config(_) => return Ok(()),
-            Problem::ExpectedZone => {
-                let len = zone_len(rest);
-                f.write_str(Zone::nearest(&rest[..len]))?;
-            }
-            Problem::ExpectedKind | Problem::Expected(_) => {}
+        if let Problem::Config(_) = self.problem {
+            return Ok(());
         }
         let Some(word) = rest.split_whitespace().next() else {
             return f.write_str(", found the end");
         };
         write!(f, ", found {word:?}")?;
-        let is_kind = self.problem == Problem::ExpectedKind;
-        match WORDS.into_iter().find(|kind| is_kind && edits(word, kind) <= MOST_EDITS) {
-            Some(kind) => write!(f, ": did you mean {kind}?"),
-            None => Ok(()),
-        }
+        let is_near = |kind: &&str| edits(word, kind) <= MOST_EDITS;
+        let meant = match self.problem {
+            Problem::ExpectedKind => WORDS.into_iter().find(is_near).map(ToOwned::to_owned),
+            Problem::ExpectedZone => proposal(rest),
+            Problem::Config(_) | Problem::Expected(_) => None,
+        };
+        meant.map_or(Ok(()), |meant| write!(f, ": did you mean {meant}?"))
     }
 }
 

@@ -54,15 +54,6 @@ impl Zone {
     pub(super) fn number(self) -> u64 {
         self.0.into()
     }
-
-    /// Returns the name most similar to this text, as a whole or by its city.
-    pub(super) fn nearest(text: &str) -> &'static str {
-        let distance = |name: &&str| {
-            let city = name.rsplit('/').next().unwrap_or(name);
-            edits(text, name).min(edits(text, city))
-        };
-        NAMES.lines().min_by_key(distance).unwrap_or("UTC")
-    }
 }
 
 impl fmt::Debug for Zone {
@@ -110,12 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_name_is_found_by_its_city_too() {
-        for (text, name) in
-            [("Berlin", "Europe/Berlin"), ("Europe/Berln", "Europe/Berlin"), ("utc", "UTC")]
-        {
-            assert_eq!(Zone::nearest(text), name);
-        }
+    fn names_are_found_in_any_case() {
         assert_eq!(Zone::named("europe/berlin").map(Zone::name), Some("Europe/Berlin"));
         assert_eq!(Zone::named("Berlin"), None);
     }

@@ -186,8 +186,8 @@ fn an_error_shows_where_and_what_was_expected() {
     );
     assert_eq!(
         refused("calendar-window 10/month in Berlin"),
-        "\"calendar-window 10/month in Berlin\", column 29: expected a time zone such as \
-         Europe/Berlin, found \"Berlin\""
+        "\"calendar-window 10/month in Berlin\", column 29: expected the name of a time zone, \
+         found \"Berlin\": did you mean Europe/Berlin?"
     );
     assert!(refused("calendar-window 10/hour").contains("column 20: expected day, week, month"));
     assert!(refused("calendar-window 10").contains("column 19: expected / and a unit of the"));
