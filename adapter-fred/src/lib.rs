@@ -20,6 +20,10 @@
 //! | a cluster | the same | `redis-cluster://host:6379?node=host2:6379` |
 //! | any, over clients of your own | [`FredStore::new`] with a `Client` or a `Pool` | |
 //!
+//! Sentinels have credentials of their own, `sentinelUsername` and `sentinelPassword`; a socket takes `db`, `user` and
+//! `pass`, and any address `protocol=resp3`. Other parameters are refused by name. Write `%40` for an `@` in a user, a
+//! password or a parameter, and likewise `: / ? # & + %` and spaces. No error contains credentials.
+//!
 //! # At most once
 //!
 //! Each command runs at most once, whatever the client's `max_command_attempts`, which would run scripts twice. It is
@@ -72,6 +76,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod open;
 mod own;
 mod pubsub;
 
@@ -84,7 +89,7 @@ use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use lockage_redis::{
-    Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, check_scheme, hint, host_and_port,
+    Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, hint, host_and_port,
 };
 use own::Own;
 
@@ -108,9 +113,7 @@ impl FredStore {
     /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
     /// an error here: each call reports it.
     pub fn open(address: &str) -> Result<Self, ClientError> {
-        let tls_by = (!cfg!(feature = "rustls-ring")).then_some("the feature `rustls-ring`");
-        check_scheme(address, tls_by).map_err(|why| ClientError::new(ErrorKind::Config, why))?;
-        Config::from_url(address).map(FredStore::connect)
+        open::config(address).map(FredStore::connect)
     }
 
     /// Creates a store on the server, the master or the cluster of this configuration. It connects at the first call,

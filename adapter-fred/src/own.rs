@@ -225,11 +225,35 @@ impl Own {
         // A task of its own, so that a client that nobody waits for any more is ended too.
         let start = async move {
             let losses = Mutex::new((client.error_rx(), None));
-            client.init().await.map(|task| Own { client, task, losses })
+            match client.init().await {
+                Ok(task) => Ok(Own { client, task, losses }),
+                Err(error) => Err(refused_by(not_connected(error), &client.client_config()).await),
+            }
         };
         let started = tokio::spawn(start);
-        started.await.map_err(Error::from).and_then(|own| own).map_err(not_connected)
+        started.await.map_err(Error::from).map_err(not_connected).and_then(|own| own)
     }
+}
+
+/// Returns the error of a client that did not start, with the side that refuses if it is one of sentinels: the client
+/// reports a sentinel's refusal as it does the master's, or as sentinels that are away.
+async fn refused_by(error: LinkError, config: &Config) -> LinkError {
+    let ServerConfig::Sentinel { hosts, username, password, .. } = &config.server else {
+        return error;
+    };
+    for server in hosts {
+        let server = ServerConfig::Centralized { server: server.clone() };
+        let (username, password) = (username.clone(), password.clone());
+        let database = None;
+        let config = Config { server, username, password, database, ..config.clone() };
+        let sentinel = Client::new(config, None, Some(connection()), None);
+        let refused = sentinel.init().await.map_err(not_connected).err();
+        _ = sentinel.quit().await;
+        if let Some(refused) = refused.filter(|error| error.hint().is_some()) {
+            return refused.of_sentinels();
+        }
+    }
+    if error.hint().is_some() { error.of_master() } else { error }
 }
 
 fn connection() -> ConnectionConfig {

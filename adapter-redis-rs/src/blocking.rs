@@ -9,9 +9,9 @@ use redis::cluster_routing::RoutingInfo;
 use redis::sentinel::SentinelClient;
 use redis::{Client, RedisResult};
 
-use crate::open::Address;
+use crate::open::{Opened, open};
 use crate::own::kept_alive;
-use crate::{cluster, command, not_connected, read};
+use crate::{cluster, command, no_master, not_connected, read};
 
 /// Records on a Redis or Valkey server or cluster, for blocking callers: see
 /// [`BlockingLimiter`](lockage::BlockingLimiter) and [`BlockingLocks`](lockage::BlockingLocks).
@@ -45,17 +45,17 @@ impl BlockingRedisStore {
     /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
     /// an error here: each call reports it.
     pub fn open(address: &str) -> RedisResult<Self> {
-        match Address::read(address)? {
-            Address::Server(client) => Ok(BlockingRedisStore::new(client)),
-            Address::Master(client) => Ok(BlockingRedisStore::sentinel(client)),
-            Address::Cluster(nodes) => BlockingRedisStore::cluster(cluster::builder(nodes)),
+        match open(address)? {
+            Opened::Server(client) => Ok(BlockingRedisStore::new(client)),
+            Opened::Master(client) => Ok(BlockingRedisStore::sentinel(client)),
+            Opened::Cluster(nodes) => BlockingRedisStore::cluster(cluster::builder(nodes)),
         }
     }
 
     /// Creates a store on the server of this client, and connects at the first call.
     pub fn new(client: Client) -> Self {
         let server = client.get_connection_info().addr().to_string();
-        let connect = move |patience| connect(Ok(client.clone()), patience);
+        let connect = move |patience| connect(client.clone(), patience);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, Some(server), false)))
     }
 
@@ -63,8 +63,14 @@ impl BlockingRedisStore {
     /// asks them, within the client's own timeout. The client must be one for masters.
     pub fn sentinel(client: SentinelClient) -> Self {
         let client = Mutex::new(client);
-        let master = move || client.lock().unwrap_or_else(PoisonError::into_inner).get_client();
-        let connect = move |patience| connect(master(), patience);
+        let master = move || {
+            let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
+            client.get_client().map_err(not_connected).map_err(|error| match error.hint() {
+                None => error,
+                Some(_) => no_master(error, client.get_sentinel_client()),
+            })
+        };
+        let connect = move |patience| connect(master()?, patience).map_err(LinkError::of_master);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
@@ -82,11 +88,8 @@ impl BlockingRedisStore {
 
 lockage_redis::delegate_store!(blocking BlockingRedisStore);
 
-fn connect(
-    client: RedisResult<Client>,
-    patience: Duration,
-) -> Result<Connection<redis::Connection>, LinkError> {
-    let client = client.and_then(kept_alive);
+fn connect(client: Client, patience: Duration) -> Result<Connection<redis::Connection>, LinkError> {
+    let client = kept_alive(client);
     let connection = client.and_then(|client| client.get_connection_with_timeout(patience));
     connection.map(Connection).map_err(not_connected)
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use lockage_redis::{Connections, Request, host_and_port};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
-use redis::{ProtocolVersion, RedisResult};
+use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
 
 use crate::{Connection, Reconnecting, connected, tcp_settings};
 
 /// Returns the builder of a client of these nodes.
-pub(crate) fn builder(nodes: Vec<String>) -> ClusterClientBuilder {
+pub(crate) fn builder(nodes: Vec<ConnectionInfo>) -> ClusterClientBuilder {
     ClusterClientBuilder::new(nodes).tcp_settings(tcp_settings())
 }
 

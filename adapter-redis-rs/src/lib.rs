@@ -21,6 +21,10 @@
 //! | any, over connections of your own | [`RedisStore::new`] with a `MultiplexedConnection` or, each by a feature, a `ConnectionManager` (`connection-manager`), a pool of deadpool-redis (`deadpool`) or of bb8 (`bb8`) | |
 //! | the same, for blocking callers | [`BlockingRedisStore::open`] | the same |
 //!
+//! Sentinels have credentials of their own, `sentinelUsername` and `sentinelPassword`; a socket takes `db`, `user` and
+//! `pass`, and any address `protocol=resp3`. Other parameters are refused by name. Write `%40` for an `@` in a user, a
+//! password or a parameter, and likewise `: / ? # & + %` and spaces. No error contains credentials.
+//!
 //! # At most once
 //!
 //! Each command runs at most once. It is sent again only after a reply that says that nothing was done and where to go:
@@ -95,7 +99,7 @@ pub use lockage::*;
 pub use own::{Connection, tcp_settings};
 pub use redis;
 
-use open::Address;
+use open::{Opened, open};
 
 /// Records on a Redis or Valkey server or cluster.
 ///
@@ -130,10 +134,10 @@ impl RedisStore {
     /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
     /// an error here: each call reports it.
     pub fn open(address: &str) -> RedisResult<Self> {
-        match Address::read(address)? {
-            Address::Server(client) => Ok(RedisStore::connect(client)),
-            Address::Master(client) => Ok(RedisStore::sentinel(client)),
-            Address::Cluster(nodes) => RedisStore::cluster(|| cluster::builder(nodes.clone())),
+        match open(address)? {
+            Opened::Server(client) => Ok(RedisStore::connect(client)),
+            Opened::Master(client) => Ok(RedisStore::sentinel(client)),
+            Opened::Cluster(nodes) => RedisStore::cluster(|| cluster::builder(nodes.clone())),
         }
     }
 
@@ -154,7 +158,14 @@ impl RedisStore {
         let client = Arc::new(Mutex::new(client));
         let master = move || {
             let client = Arc::clone(&client);
-            async move { client.lock().await.async_get_client().await }
+            async move {
+                let mut client = client.lock().await;
+                let error = match client.async_get_client().await.map_err(not_connected) {
+                    Err(error) if error.hint().is_some() => error,
+                    master => return master,
+                };
+                Err(no_master(error, client.async_get_sentinel_client().await))
+            }
         };
         RedisStore::to(master, AsyncConnectionConfig::new())
     }
@@ -165,7 +176,7 @@ impl RedisStore {
         config: AsyncConnectionConfig,
     ) -> Self
     where
-        F: Future<Output = RedisResult<Client>> + Send + 'static,
+        F: Future<Output = Result<Client, LinkError>> + Send + 'static,
     {
         let server = ServerAddress::default();
         let known = server.clone();
@@ -174,7 +185,10 @@ impl RedisStore {
         let clients = client.clone();
         let link = Connections::new(move || {
             let (client, config) = (client(), config.clone());
-            connected(async move { own::connect(client.await?, &config).await })
+            async move {
+                in_runtime()?;
+                own::connect(client.await?, &config).await.map_err(not_connected)
+            }
         });
         RedisStore(LuaStore::new(link.at(server)).listening(pubsub::of_client(clients)))
     }
@@ -254,8 +268,13 @@ fn reply(value: Value) -> Reply {
 }
 
 fn error_reply(error: &RedisError) -> Reply {
+    Reply::error(server_words(error))
+}
+
+/// Returns the server's own words.
+fn server_words(error: &RedisError) -> String {
     let words = [error.code(), error.detail()];
-    Reply::error(words.into_iter().flatten().collect::<Vec<_>>().join(" "))
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the link error of a failed attempt to connect.
@@ -267,6 +286,15 @@ pub(crate) fn not_connected(error: RedisError) -> LinkError {
     let is_no_redis = error.kind() == ErrorKind::Parse
         || io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
     failure(error).misconfigured(is_no_redis.then_some(NO_REDIS))
+}
+
+/// Returns the link error of sentinels without a master for this reason. The master refuses, unless a sentinel does so
+/// too.
+pub(crate) fn no_master(error: LinkError, sentinel: RedisResult<Client>) -> LinkError {
+    match sentinel.map_err(not_connected) {
+        Err(refused) if refused.hint().is_some() => refused.of_sentinels(),
+        _ => error.of_master(),
+    }
 }
 
 /// Returns the link error of a failed call, raised before anything was sent, or later.
@@ -284,6 +312,7 @@ pub(crate) fn failure(error: RedisError) -> LinkError {
         // It keeps the server's words to itself.
         ErrorKind::AuthenticationFailed => hint("WRONGPASS"),
         ErrorKind::RESP3NotSupported => hint("NOPROTO"),
+        _ if error.code().is_some() => hint(&server_words(&error)),
         _ => hint(&error.to_string()),
     };
     LinkError::of(error, !was_not_sent, health).misconfigured(hint)

@@ -11,26 +11,31 @@ use redis::{
 };
 
 use crate::own::{kept_alive, with_resp3};
-use crate::{command, connected, query};
+use crate::{command, connected, in_runtime, query};
 
 /// Returns the subscriptions of the server that `client` leads to when it connects.
 pub(crate) fn of_client<F>(client: impl Fn() -> F + Clone + Send + Sync + 'static) -> Subscriptions
 where
-    F: Future<Output = RedisResult<Client>> + Send + 'static,
+    F: Future<Output = Result<Client, LinkError>> + Send + 'static,
 {
     subscriptions(move |sink| {
         let client = client.clone();
-        connected(async move {
-            let client = with_resp3(&kept_alive(client().await?)?)?;
-            let sink = EndingSink(sink);
-            let config = AsyncConnectionConfig::new()
-                .set_response_timeout(None)
-                .set_push_sender(move |push| report(&sink.0, &push));
-            let untimed = client.get_multiplexed_async_connection_with_config(&config).await?;
-            let mut timed = untimed.clone();
-            timed.set_response_timeout(REPLY);
-            Ok(Listening { timed, untimed })
-        })
+        async move {
+            in_runtime()?;
+            let client = client().await?;
+            connected(async move {
+                let client = with_resp3(&kept_alive(client)?)?;
+                let sink = EndingSink(sink);
+                let config = AsyncConnectionConfig::new()
+                    .set_response_timeout(None)
+                    .set_push_sender(move |push| report(&sink.0, &push));
+                let untimed = client.get_multiplexed_async_connection_with_config(&config).await?;
+                let mut timed = untimed.clone();
+                timed.set_response_timeout(REPLY);
+                Ok(Listening { timed, untimed })
+            })
+            .await
+        }
     })
 }
 

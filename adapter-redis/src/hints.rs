@@ -1,6 +1,13 @@
 //! Errors of a server that repeat until someone changes something, and what would be right.
 
-const PASSWORD: &str = "the user, the password, or both are wrong in the address, or missing there";
+use crate::link::LinkError;
+
+const PASSWORD: &str = "the user, the password, or both are wrong in the address, or missing there; special characters \
+                        are written as %40 and the like";
+const SENTINEL_PASSWORD: &str =
+    "sentinelUsername, sentinelPassword, or both are wrong in the address, or missing there";
+const SENTINEL_NO_PASSWORD: &str =
+    "sentinels ask for no password: leave sentinelPassword out of the address";
 const NO_PASSWORD: &str = "the server asks for no password: leave it out of the address";
 const RIGHTS: &str =
     "grant the user this command, key or channel: `Permissions` in the documentation has a list";
@@ -72,6 +79,25 @@ pub fn hint(error: &str) -> Option<&'static str> {
         None => error.contains(part),
     };
     HINTS.iter().find(|(part, _)| has(part)).map(|(_, hint)| *hint)
+}
+
+impl LinkError {
+    /// Marks an error of sentinels: their credentials are other ones than the master's.
+    #[must_use]
+    pub fn of_sentinels(self) -> Self {
+        let hint = match self.hint() {
+            Some(PASSWORD) => Some(SENTINEL_PASSWORD),
+            Some(NO_PASSWORD) => Some(SENTINEL_NO_PASSWORD),
+            other => other,
+        };
+        self.misconfigured(hint).at(Some("the sentinels".to_owned()))
+    }
+
+    /// Marks an error of the master that sentinels name.
+    #[must_use]
+    pub fn of_master(self) -> Self {
+        self.at(Some("the master".to_owned()))
+    }
 }
 
 #[cfg(test)]

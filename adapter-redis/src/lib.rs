@@ -31,9 +31,7 @@ mod store;
 mod subscriptions;
 mod sync;
 
-#[cfg(feature = "address")]
-pub use address::Address;
-pub use address::{ADDRESSES, check_scheme};
+pub use address::{Address, Login, Node, Protocol, Target, Tls, host_and_port};
 pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
@@ -42,7 +40,7 @@ pub use connections::Connections;
 pub use hints::{NO_REDIS, hint};
 #[cfg(feature = "tokio")]
 pub use link::in_tokio;
-pub use link::{Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress, host_and_port};
+pub use link::{Health, Link, LinkError, Pipeline, REPLY, Request, ServerAddress};
 pub use pool::{ConnectionPool, IdlePool, NodePools};
 pub use reconnecting::Reconnecting;
 pub use replicated::{Acknowledged, Acknowledging, ReplicaWait};

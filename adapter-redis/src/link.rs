@@ -339,6 +339,11 @@ impl LinkError {
         LinkError { hint: hint.or(self.hint), ..self }
     }
 
+    /// Returns what would be right, for an error that repeats until someone changes something.
+    pub fn hint(&self) -> Option<&'static str> {
+        self.hint
+    }
+
     /// Adds the server's address, unless it has one.
     #[must_use]
     pub fn at(self, server: Option<String>) -> Self {
@@ -405,12 +410,6 @@ impl From<LinkError> for StoreError {
     }
 }
 
-/// Returns the host and the port of a node, as `MOVED` and `ASK` name it.
-pub fn host_and_port(node: &str) -> Option<(&str, u16)> {
-    let (host, port) = node.rsplit_once(':')?;
-    Some((host, port.parse().ok()?))
-}
-
 /// Checks that the caller is in a tokio runtime, where the client would panic without one.
 ///
 /// # Errors
@@ -441,14 +440,6 @@ mod tests {
         assert_eq!(error.to_string(), "a:1: Connection refused");
         let error = StoreError::from(error);
         assert_eq!(error.to_string(), "not done: a:1: Connection refused");
-    }
-
-    #[test]
-    fn a_node_has_a_host_and_a_port() {
-        assert_eq!(host_and_port("a:2"), Some(("a", 2)));
-        assert_eq!(host_and_port("::1:2"), Some(("::1", 2)));
-        assert_eq!(host_and_port(":2"), Some(("", 2)));
-        assert_eq!([host_and_port(""), host_and_port("a"), host_and_port("a:b")], [None; 3]);
     }
 
     #[cfg(feature = "tokio")]

@@ -1,166 +1,295 @@
 //! Addresses as written in configurations.
+//!
+//! A wrong address has a password at a place where none belongs. So an error contains no part of the address, except
+//! for the name of an unknown parameter, and that only if it is a word behind which no `@` follows.
 
-#[cfg(feature = "address")]
-use url::Url;
+mod parameters;
+#[cfg(test)]
+mod tests;
 
-#[cfg(feature = "address")]
-use crate::link::host_and_port;
+use std::fmt;
+use std::net::Ipv6Addr;
+
+use parameters::Parameters;
 
 /// The forms of addresses, for errors.
-pub const ADDRESSES: &str = "an address is redis://user:password@host:6379/0, rediss:// (TLS), redis+unix:///path, \
-                             redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379, and \
-                             the latter two take more nodes, as in ?node=host:port";
+const FORMS: &str = "an address is redis://user:password@host:6379/0, rediss:// (TLS), redis+unix:///path, \
+                     redis-sentinel://host:26379?sentinelServiceName=name or redis-cluster://host:6379, and \
+                     the latter two take more nodes, as in ?node=host:port";
 
-/// Checks the scheme of an address, and that TLS is available if requested, since not every client does: one would send
-/// in plain text. `tls_by` names the feature that would provide it, if it is missing.
-///
-/// # Errors
-/// The problem and its remedy, without the address, which may have a password.
-pub fn check_scheme(address: &str, tls_by: Option<&str>) -> Result<(), String> {
-    let scheme = address.split_once("://").map_or("", |(scheme, _)| scheme);
-    let (base, _) = scheme.split_once(['-', '+']).unwrap_or((scheme, ""));
-    match (base, tls_by) {
-        ("rediss" | "valkeys", Some(feature)) => Err(format!("{scheme}:// needs {feature}")),
-        ("redis" | "rediss" | "valkey" | "valkeys" | "unix", _) => Ok(()),
-        _ => Err(format!("{scheme:?} is no scheme: {ADDRESSES}")),
-    }
+/// The characters that end a part of an address, for errors.
+const ESCAPES: &str = "in a user, a password or a parameter, write % as %25, @ as %40, : as %3A, / as %2F, ? as %3F, \
+                       # as %23, & as %26, + as %2B, and a space as %20";
+
+/// A server, a master or a cluster, and the way to log in there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// Where the address leads.
+    pub target: Target,
+    /// Whether connections are encrypted, to all nodes.
+    pub tls: Tls,
+    /// The credentials for servers, not for sentinels.
+    pub login: Login,
+    /// The database of servers; sentinels have none.
+    pub database: u32,
+    /// The version of the protocol, if the address says one.
+    pub protocol: Option<Protocol>,
 }
 
-/// The target of an address, as addresses of single servers, which clients know.
-#[cfg(feature = "address")]
+/// The target of an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub enum Target {
     /// One server.
-    Server(String),
+    Server(Node),
+    /// One server by a Unix socket with this path.
+    Socket(String),
     /// The master that sentinels name.
     Master {
         /// The sentinels.
-        sentinels: Vec<String>,
+        sentinels: Vec<Node>,
         /// The name of the service.
         service: String,
-        /// A server with the master's credentials, database and TLS. Its host is not the master's.
-        like: String,
+        /// The credentials for sentinels.
+        login: Login,
     },
     /// The initial nodes of a cluster.
-    Cluster(Vec<String>),
+    Cluster(Vec<Node>),
 }
 
-#[cfg(feature = "address")]
+/// One server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The host. An IPv6 address has no brackets here.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// Plain text.
+    Off,
+    /// TLS, with a certificate for the host.
+    Verified,
+    /// TLS, with any certificate (`#insecure`).
+    Insecure,
+}
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// RESP2.
+    Resp2,
+    /// RESP3.
+    Resp3,
+}
+
+/// Credentials. A user without a password has an empty one.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Login {
+    /// The user, if not the default one.
+    pub user: Option<String>,
+    /// The password.
+    pub password: Option<String>,
+}
+
+/// Shows no credentials.
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Login").finish_non_exhaustive()
+    }
+}
+
+/// The kind of a target.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Server,
+    Socket,
+    Sentinel,
+    Cluster,
+}
+
 impl Address {
-    /// Reads an address. Those of sentinels and clusters have the form of the `fred` crate. `tls_by` is as for
-    /// [`check_scheme`].
+    /// Reads an address. Whether the client has TLS is its adapter's to check.
     ///
     /// # Errors
-    /// The problem and its remedy, without the address, which may have a password.
-    pub fn read(address: &str, tls_by: Option<&str>) -> Result<Self, String> {
-        check_scheme(address, tls_by)?;
-        let mut node = Url::parse(address).map_err(|error| wrong(&error))?;
-        let scheme = node.scheme().to_owned();
-        let (base, kind) = match scheme.split_once(['-', '+']) {
-            None | Some((_, "unix")) => return Ok(Address::Server(address.to_owned())),
-            Some((base, kind @ ("sentinel" | "cluster"))) if base != "unix" => (base, kind),
-            Some(_) => return Err(wrong(&scheme)),
+    /// The problem and its remedy, without credentials, also if the address is malformed.
+    pub fn read(address: &str) -> Result<Self, String> {
+        let (scheme, rest) = address.trim().split_once("://").unwrap_or_default();
+        let (kind, is_tls) =
+            read_scheme(scheme).ok_or_else(|| with_forms("it has no known scheme"))?;
+        if rest.contains(char::is_control) {
+            return Err(with_escapes("it contains a control character"));
+        }
+        let (authority, rest) = split_before(rest, &['/', '?', '#']);
+        let (rest, fragment) = split_before(rest, &['#']);
+        let (path, query) = split_before(rest, &['?']);
+        // Where a password has a `/`, its `@` is in the path. A socket's path may have one of its own.
+        let is_misplaced = |part: &str| part.contains('@');
+        if is_misplaced(query)
+            || is_misplaced(fragment)
+            || kind != Kind::Socket && is_misplaced(path)
+        {
+            return Err(with_escapes("an @ follows the host"));
+        }
+        let (user_info, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let mut login = read_login(user_info)?;
+        let mut parameters = Parameters::read(query.strip_prefix('?').unwrap_or_default(), kind)?;
+        let tls = match (is_tls, fragment) {
+            (false, "") => Tls::Off,
+            (true, "") => Tls::Verified,
+            (true, "#insecure") => Tls::Insecure,
+            _ => {
+                return Err(with_escapes(
+                    "it contains a #, which is only for rediss://host#insecure",
+                ));
+            }
         };
-        let asked = node.clone();
-        node.set_query(None);
-        node.set_scheme(base).map_err(|()| wrong(&scheme))?;
-        if node.port().is_none() && kind == "sentinel" {
-            node.set_port(Some(26379)).map_err(|()| wrong(&"no host"))?;
-        }
-        // The sentinels' own credentials stand in the query, and they have no databases.
-        let like = node.to_string();
-        if kind == "sentinel" {
-            node.set_path("");
-            let set = node.set_username("").and_then(|()| node.set_password(None));
-            set.map_err(|()| wrong(&"no host"))?;
-        }
-        let (mut hosts, mut service) = (Vec::new(), None);
-        for (name, value) in asked.query_pairs() {
-            match &*name {
-                "node" => hosts.push(value.into_owned()),
-                "sentinelServiceName" => service = Some(value.into_owned()),
-                "sentinelUsername" => node.set_username(&value).map_err(|()| wrong(&name))?,
-                "sentinelPassword" => node.set_password(Some(&value)).map_err(|()| wrong(&name))?,
-                _ => return Err(wrong(&name)),
+        let protocol = parameters.protocol()?;
+        let database = match kind {
+            Kind::Socket => parameters.database()?,
+            _ => read_database(path)?,
+        };
+        let target = match kind {
+            Kind::Server => Target::Server(read_host(host, 6379)?),
+            Kind::Socket => {
+                login = parameters.login("user", "pass").unwrap_or(login);
+                Target::Socket(read_socket(host, path)?)
             }
-        }
-        let mut nodes = vec![node.to_string()];
-        for host in hosts {
-            let is_set = host_and_port(&host).is_some_and(|(host, port)| {
-                node.set_host(Some(host)).is_ok() && node.set_port(Some(port)).is_ok()
-            });
-            if !is_set {
-                return Err(format!("{host:?} is no node: a node is host:port"));
+            Kind::Sentinel => Target::Master {
+                sentinels: parameters.nodes(read_host(host, 26379)?)?,
+                service: parameters
+                    .take("sentinelServiceName")
+                    .filter(|name| !name.is_empty())
+                    .ok_or_else(|| with_forms("it has no sentinelServiceName"))?,
+                login: parameters.login("sentinelUsername", "sentinelPassword").unwrap_or_default(),
+            },
+            Kind::Cluster if database != 0 => {
+                return Err("a cluster has only the database 0".into());
             }
-            nodes.push(node.to_string());
-        }
-        match (kind, service) {
-            ("cluster", _) => Ok(Address::Cluster(nodes)),
-            (_, Some(service)) => Ok(Address::Master { sentinels: nodes, service, like }),
-            (_, None) => Err(wrong(&"no sentinelServiceName")),
-        }
+            Kind::Cluster => Target::Cluster(parameters.nodes(read_host(host, 6379)?)?),
+        };
+        Ok(Address { target, tls, login, database, protocol })
     }
 }
 
-#[cfg(feature = "address")]
-fn wrong(part: &dyn std::fmt::Display) -> String {
-    format!("{part}: {ADDRESSES}")
+/// Returns the kind of target, and whether connections are encrypted.
+fn read_scheme(scheme: &str) -> Option<(Kind, bool)> {
+    let scheme = scheme.to_ascii_lowercase();
+    let (base, kind) = scheme.split_once(['-', '+']).unwrap_or((&scheme, ""));
+    let is_tls = match base {
+        "redis" | "valkey" => false,
+        "rediss" | "valkeys" => true,
+        "unix" => return kind.is_empty().then_some((Kind::Socket, false)),
+        _ => return None,
+    };
+    match kind {
+        "" => Some((Kind::Server, is_tls)),
+        "unix" if !is_tls => Some((Kind::Socket, false)),
+        "sentinel" => Some((Kind::Sentinel, is_tls)),
+        "cluster" => Some((Kind::Cluster, is_tls)),
+        _ => None,
+    }
 }
 
-#[cfg(all(test, feature = "address", not(loom)))]
-mod tests {
-    use super::*;
+/// Splits before the first of these characters.
+fn split_before<'t>(text: &'t str, at: &[char]) -> (&'t str, &'t str) {
+    text.split_at(text.find(at).unwrap_or(text.len()))
+}
 
-    #[test]
-    fn sentinels_and_nodes_are_addresses_of_their_own() {
-        let read = |address| Address::read(address, None).unwrap();
-        let server = "redis://user:secret@host:1/2?protocol=resp3";
-        assert_eq!(read(server), Address::Server(server.to_owned()));
-        assert_eq!(
-            read("rediss-cluster://user:secret@a?node=b:2&node=[::1]:3"),
-            Address::Cluster(
-                [
-                    "rediss://user:secret@a",
-                    "rediss://user:secret@b:2",
-                    "rediss://user:secret@[::1]:3"
-                ]
-                .map(str::to_owned)
-                .into()
-            )
-        );
-        let sentinels = "redis-sentinel://user:secret@a/2?sentinelServiceName=one&node=b:2\
-                         &sentinelUsername=watcher&sentinelPassword=p%40ss";
-        let nodes = ["redis://watcher:p%40ss@a:26379", "redis://watcher:p%40ss@b:2"];
-        assert_eq!(
-            read(sentinels),
-            Address::Master {
-                sentinels: nodes.map(str::to_owned).into(),
-                service: "one".to_owned(),
-                like: "redis://user:secret@a:26379/2".to_owned(),
+fn read_login(user_info: &str) -> Result<Login, String> {
+    if user_info.is_empty() {
+        return Ok(Login::default());
+    }
+    // Clients take it for a password, or for a user, or ignore it.
+    let (user, password) = user_info.split_once(':').ok_or(
+        "one word stands before the @: a password alone is redis://:password@host, and a user without a password \
+         redis://user:@host",
+    )?;
+    let user = Some(decode(user)?).filter(|user| !user.is_empty());
+    let password =
+        Some(decode(password)?).filter(|password| user.is_some() || !password.is_empty());
+    Ok(Login { user, password })
+}
+
+fn read_database(path: &str) -> Result<u32, String> {
+    match path.trim_matches('/') {
+        "" => Ok(0),
+        number => database(number),
+    }
+}
+
+fn database(number: &str) -> Result<u32, String> {
+    let why = "the database is a number, as in redis://host:6379/3 and redis+unix:///path?db=3";
+    number.parse().map_err(|_| with_escapes(why))
+}
+
+fn read_host(host: &str, default_port: u16) -> Result<Node, String> {
+    let (name, port) = match host.rfind(']') {
+        Some(end) => host.split_at(end + 1),
+        None => split_before(host, &[':']),
+    };
+    let port = match port {
+        "" => Some(default_port),
+        port => port.strip_prefix(':').and_then(|port| port.parse().ok()).filter(|port| *port != 0),
+    };
+    let node = read_name(name).zip(port).map(|(host, port)| Node { host, port });
+    node.ok_or_else(|| {
+        let why = "the host is a name, an IPv4 address or an IPv6 address in brackets, and its port is from 1 to 65535";
+        with_escapes(why)
+    })
+}
+
+/// Returns the host in this text, an IPv6 address without its brackets.
+fn read_name(text: &str) -> Option<String> {
+    if let Some(address) = text.strip_prefix('[') {
+        let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
+        return (!address.is_unspecified()).then(|| address.to_string());
+    }
+    let is_valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    // The address at which servers listen is none to connect to.
+    (!text.is_empty() && text != "0.0.0.0" && text.chars().all(is_valid)).then(|| text.to_owned())
+}
+
+/// Returns the host and the port of a node, as `MOVED` and `ASK` name it.
+pub fn host_and_port(node: &str) -> Option<(&str, u16)> {
+    let (host, port) = node.rsplit_once(':')?;
+    Some((host, port.parse().ok()?))
+}
+
+fn read_socket(host: &str, path: &str) -> Result<String, String> {
+    if !matches!(host, "" | "localhost") || path.is_empty() {
+        return Err("a socket has no host but a path that begins with a third slash, as in redis+unix:///path".into());
+    }
+    decode(path)
+}
+
+/// Decodes `%40` and the like.
+fn decode(text: &str) -> Result<String, String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, others)) = rest.split_first() {
+        rest = others;
+        bytes.push(match first {
+            b'%' => {
+                let digit = |at: usize| char::from(*others.get(at)?).to_digit(16);
+                let (high, low) = digit(0)
+                    .zip(digit(1))
+                    .ok_or_else(|| with_escapes("two hexadecimal digits follow each %"))?;
+                rest = &others[2..];
+                (high * 16 + low) as u8
             }
-        );
+            other => other,
+        });
     }
+    String::from_utf8(bytes).map_err(|_| with_escapes("a part of it is not UTF-8"))
+}
 
-    #[test]
-    fn an_address_by_tls_is_refused_without_it() {
-        for scheme in ["rediss", "valkeys", "rediss-sentinel", "rediss-cluster"] {
-            let error =
-                Address::read(&format!("{scheme}://a"), Some("the feature `b`")).unwrap_err();
-            assert_eq!(error, format!("{scheme}:// needs the feature `b`"));
-        }
-    }
+fn with_forms(why: &str) -> String {
+    format!("{why}: {FORMS}")
+}
 
-    #[test]
-    fn what_is_no_address_is_told_without_its_secret() {
-        for (address, what) in [
-            ("host:1", "redis://user:password@host:6379/0"),
-            ("redis-ring://:secret@host", "redis-ring: an address is"),
-            ("redis-sentinel://:secret@host", "no sentinelServiceName"),
-            ("redis-cluster://:secret@host?nodes=b:2", "nodes: an address is"),
-            ("redis-cluster://:secret@host?node=b", "\"b\" is no node: a node is host:port"),
-        ] {
-            let error = Address::read(address, None).unwrap_err();
-            assert!(error.contains(what) && !error.contains("secret"), "{error}");
-        }
-    }
+fn with_escapes(why: &str) -> String {
+    format!("{why}: {ESCAPES}")
 }

@@ -42,7 +42,7 @@ async fn is_misconfigured<S: Store + Clone + 'static>(
     let begun = Instant::now();
     // More often than the circuit breaker takes for an absence.
     for _ in 0..4 {
-        let error = limiter.try_acquire(id, 1).await.expect_err(client);
+        let error = limiter.try_acquire(id, 1).await.expect_err(&format!("{client}, {hint}"));
         let is_expected = matches!(error, Error::Store(StoreError::Misconfigured(_)));
         assert!(is_expected && error.to_string().contains(hint), "{client}: {error}");
         assert!(!limiter.is_circuit_open(), "{client}");
@@ -233,12 +233,32 @@ async fn sentinels_in_the_place_of_a_server_and_the_wrong_password_for_them() {
     on_each_client!(url.clone(), async |name, store| {
         is_misconfigured(name, store, "id", "sentinel").await;
     });
-    let query = format!("?sentinelServiceName={}", sentinels.service_name());
-    let wrong = "&sentinelUsername=nobody&sentinelPassword=wrong";
     let url = url.replace("redis:", "redis-sentinel:");
-    // fred logs in to sentinels by a feature of its own.
-    let address = format!("{url}{query}{wrong}");
-    is_misconfigured("redis-rs", RedisStore::open(&address).unwrap(), "id", "password").await;
-    let store = Blocking::new(BlockingRedisStore::open(&address).unwrap(), LONG);
-    is_misconfigured("redis-rs, sync", store, "id", "password").await;
+    let url = format!("{url}?sentinelServiceName={}", sentinels.service_name());
+    let wrong = format!("{url}&sentinelUsername=nobody&sentinelPassword=wrong");
+    on_each_client!(wrong, async |name, store| {
+        is_misconfigured(name, store, "id", "the sentinels: ").await;
+    });
+    let wrong = url.replace("://", "://nobody:wrong@");
+    on_each_client!(wrong, async |name, store| {
+        is_misconfigured(name, store, "id", "the master: ").await;
+    });
+    // Connections that are there stay logged in.
+    acl(&sentinels.nodes()[0], &["default", "resetpass", ">secret"]);
+    on_each_client!(url.clone(), async |name, store| {
+        is_misconfigured(name, store, "id", "the master: ").await;
+    });
+    let sentinel = redis::Client::open(sentinels.sentinel_urls().remove(0)).unwrap();
+    redis::cmd("ACL")
+        .arg(&["SETUSER", "default", "resetpass", ">other"])
+        .exec(&mut sentinel.get_connection().unwrap())
+        .unwrap();
+    on_each_client!(url.clone(), async |name, store| {
+        is_misconfigured(name, store, "id", "sentinelPassword").await;
+    });
+    let right = format!("{}&sentinelPassword=other", url.replace("://", "://:secret@"));
+    on_each_client!(right, async |name, store| {
+        let decision = Limiter::new(store, LIMIT).try_acquire(name, 1).await;
+        assert!(decision.unwrap().is_allowed(), "{name}");
+    });
 }

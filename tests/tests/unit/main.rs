@@ -1,6 +1,7 @@
 //! Tests that start no server and no process: the client in virtual time, parsers and vectors. What judges the machines
 //! is tested in `lockage-oracle`.
 
+mod addresses;
 mod any_store;
 mod blocking_locks;
 mod calendar;
