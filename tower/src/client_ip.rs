@@ -1,12 +1,13 @@
 //! The client's address, behind trusted proxies.
 
 use std::fmt::Write;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
+use lockage::limiter::Ipv6Network;
 
 use crate::error::SetupError;
 use crate::key::Key;
@@ -48,7 +49,7 @@ enum Trust {
 /// without any of them requests are answered 500. Behind a proxy that would be the proxy's own: see
 /// [`ClientIp::behind`] and [`ClientIp::behind_hops`].
 pub fn ip() -> ClientIp {
-    ClientIp { proxies: None, ipv6_prefix: 64 }
+    ClientIp { proxies: None, ipv6_prefix: Ipv6Network::DEFAULT_BITS }
 }
 
 impl ClientIp {
@@ -188,11 +189,8 @@ impl Client {
                 }
             }
             IpAddr::V6(address) => {
-                let bits = self.ipv6_prefix;
-                let mask = u128::MAX << (128 - u32::from(bits));
-                let network = Ipv6Addr::from_bits(address.to_bits() & mask);
                 // To a string, which takes anything.
-                let _ = write!(id, "{network}/{bits}");
+                let _ = write!(id, "{}", Ipv6Network::new(address, self.ipv6_prefix));
             }
         }
     }

@@ -46,6 +46,7 @@ mod rejection;
 mod service;
 mod structured;
 mod switch;
+mod unnamed;
 
 pub use admission::Admission;
 pub use body::Body;

@@ -23,6 +23,7 @@ use crate::fields::{Fields, Policies, check_name};
 use crate::key::Key;
 use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
+use crate::unnamed;
 
 /// A limit in front of a service, which [`build`](RateLimit::build) makes a layer.
 ///
@@ -56,7 +57,8 @@ use crate::service::RateLimitLayer;
 /// | the header of the key is missing | 401 |
 /// | the server does not know the client's address | 500 |
 ///
-/// Each kind of 500 is an event of `tracing` at `ERROR`, at most once a minute.
+/// Each kind of 500 is an event of `tracing` at `ERROR`, at most once a minute. Two layers of a process whose limiters have
+/// no prefix but different limits are one at `WARN`.
 ///
 /// Requests of gRPC (by their content type) get status 200 and a `grpc-status` instead: 8 (`RESOURCE_EXHAUSTED`) with
 /// `RetryInfo` for 429.
@@ -332,6 +334,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
 impl<S: Store + Clone> RuleSetup<S> {
     fn build(self, unit: Unit, waits: bool) -> Result<Rule<S>, SetupError> {
         let RuleSetup { key, limiter, names, tiers } = self;
+        unnamed::report(&limiter);
         let charge = |limiter: Limiter<S>, names: &[Box<str>]| -> Result<Charge<S>, SetupError> {
             let limit = limiter.limit();
             let has_turns = |part: Limit| matches!(part, Limit::LeakyBucket(_));

@@ -22,6 +22,7 @@ mod denials;
 mod deny_cache;
 mod fallback;
 mod idempotency;
+mod ipv6_network;
 mod limit_source;
 mod line;
 #[cfg(all(test, loom))]
@@ -45,6 +46,7 @@ pub use calendar::bounded_at;
 pub use coalesce::{Coalescing, QueueFull};
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
+pub use ipv6_network::Ipv6Network;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
@@ -222,6 +224,11 @@ impl<S> Limiter<S> {
     /// Returns the limit that it was given; `None` if limits are stored.
     pub fn limit(&self) -> Option<Limit> {
         self.source.limit()
+    }
+
+    /// Returns the prefix that it was given; `None` if it has the default, `lockage`.
+    pub fn prefix(&self) -> Option<&str> {
+        Some(&*self.prefix).filter(|prefix| *prefix != DEFAULT_PREFIX)
     }
 
     /// Refuses options that exclude each other; `what` was set last. A call for several requests carries no id.

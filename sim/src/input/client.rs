@@ -1,10 +1,11 @@
 //! Clients as `lockage-tower` counts them: an address, behind trusted proxies and by its network, or a host name.
 
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
 use ipnet::IpNet;
+use lockage::limiter::Ipv6Network;
 use serde::Deserialize;
 
 use super::text::escape_invalid;
@@ -69,12 +70,8 @@ impl Clients {
     /// Returns the name of an address as a key: that of its network, if it is one of IPv6.
     pub(super) fn key(&self, address: IpAddr) -> String {
         match address {
-            IpAddr::V6(address) if self.ipv6_prefix < 128 => {
-                let mask = u128::MAX << (128 - u32::from(self.ipv6_prefix));
-                let network = Ipv6Addr::from_bits(address.to_bits() & mask);
-                format!("{network}/{}", self.ipv6_prefix)
-            }
-            address => address.to_string(),
+            IpAddr::V6(address) => Ipv6Network::new(address, self.ipv6_prefix).to_string(),
+            IpAddr::V4(address) => address.to_string(),
         }
     }
 
@@ -169,7 +166,7 @@ mod tests {
         for (prefix, key) in [
             (48, "2001:db8:1::/48"),
             (56, "2001:db8:1:200::/56"),
-            (128, "2001:db8:1:234:5::6"),
+            (128, "2001:db8:1:234:5::6/128"),
             (1, "::/1"),
         ] {
             assert_eq!(clients(&[], prefix).of_text(address).unwrap().0, key);

@@ -123,18 +123,52 @@ impl std::io::Write for Log {
     }
 }
 
+impl Log {
+    /// Writes the events of this thread into a log, until the guard is dropped.
+    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Takes the events so far.
+    fn take(&self) -> Vec<String> {
+        let lines = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        lines.lines().map(str::to_owned).collect()
+    }
+}
+
+/// No other test has a layer whose limiter has no prefix: the process remembers the first one.
+#[test]
+fn limiters_that_share_the_prefix_under_different_limits_are_one_event() {
+    let (log, _guard) = Log::start();
+    let store = MemoryStore::new();
+    let layer = |text, prefix: Option<&str>| {
+        let mut limiter = Limiter::new(store.clone(), limit(text));
+        if let Some(prefix) = prefix {
+            limiter = limiter.with_prefix(prefix).unwrap();
+        }
+        RateLimit::per_ip(limiter).build().unwrap();
+        log.take()
+    };
+    assert!(layer("token-bucket 100/min burst 20", None).is_empty());
+    assert!(layer("token-bucket 100/min burst 20", None).is_empty(), "the same limit");
+    assert!(layer("sliding-log 5/15min", Some("login")).is_empty(), "a prefix of its own");
+    let events = layer("sliding-log 5/15min", None);
+    let [event] = &events[..] else { panic!("{events:?}") };
+    for part in ["WARN lockage", "token-bucket 100/min burst 20", "sliding-log 5/", "with_prefix("]
+    {
+        assert!(event.contains(part), "{event}");
+    }
+}
+
 /// Each kind of fault is one event, however many requests have it; what clients do wrong is none.
 #[tokio::test]
 async fn a_fault_of_the_server_is_one_event() {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber =
-        tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(subscriber);
-    let events = || {
-        let lines = String::from_utf8(std::mem::take(&mut *log.0.lock().unwrap())).unwrap();
-        lines.lines().map(str::to_owned).collect::<Vec<_>>()
-    };
+    let (log, _guard) = Log::start();
+    let events = || log.take();
     let layer = RateLimit::per_ip(manual("fixed-window 1/h").1)
         .tiered([("gold", limit("fixed-window 1/h"))], |parts| {
             parts.headers.get("x-tier")?.to_str().ok()

@@ -60,7 +60,9 @@ async fn only_a_service_that_is_ready_is_called() {
     assert_eq!(second.await.unwrap().status(), 200);
     assert_eq!(first.await.unwrap().status(), 200);
     // Likewise where one of them waits for its decision.
-    let limiter = Limiter::new(waiting_store(paused_memory()), limit("token-bucket 1/s"));
+    let limiter = Limiter::new(waiting_store(paused_memory()), limit("token-bucket 1/s"))
+        .with_prefix("test")
+        .unwrap();
     let layer = RateLimit::per_ip(limiter).waiting(SECOND * 5).build().unwrap();
     let mut service = layer.layer(Strict::default());
     let first = service.ready().await.unwrap().call(from("192.0.2.1"));

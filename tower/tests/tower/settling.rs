@@ -198,7 +198,9 @@ async fn reservations_are_settled_whatever_becomes_of_a_request() {
 #[test]
 fn a_response_may_outlive_its_runtime() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let limiter = Limiter::new(lockage_memory::MemoryStore::new(), limit("fixed-window 100/h"));
+    let limiter = Limiter::new(lockage_memory::MemoryStore::new(), limit("fixed-window 100/h"))
+        .with_prefix("test")
+        .unwrap();
     let layer = RateLimit::per_ip(limiter.clone())
         .cost(|_: &Parts| 40)
         .reserve(Tokio, SECOND * 600, Commit::by_body_length())
@@ -228,7 +230,8 @@ async fn an_admission_is_settled_by_its_holder() {
         (Commit::by_body_length(), true, Some(5), 5),
         (Commit::by_body_length(), true, None, 40),
     ] {
-        let limiter = Limiter::new(paused_memory(), limit("fixed-window 100/h"));
+        let limiter =
+            Limiter::new(paused_memory(), limit("fixed-window 100/h")).with_prefix("test").unwrap();
         let layer = RateLimit::per_ip(limiter.clone())
             .cost(|_: &Parts| 40)
             .reserve(Tokio, SECOND * 600, by)

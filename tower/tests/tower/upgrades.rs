@@ -37,7 +37,9 @@ impl Server {
         let [places, outer_places] =
             ["places", "outer"].map(|prefix| locks.clone().with_prefix(prefix).unwrap());
         let [limiter, all] = ["l", "all"].map(|prefix| {
-            let limiter = Limiter::new(store.clone(), limit("fixed-window 10_000_000/h"));
+            let limiter = Limiter::new(store.clone(), limit("fixed-window 10_000_000/h"))
+                .with_prefix("test")
+                .unwrap();
             limiter.with_prefix(prefix).unwrap()
         });
         let layer = RateLimit::per_ip(limiter.clone())

@@ -97,7 +97,7 @@ fn every_format_has_the_other_keys_too() {
         assert_eq!(by(By::Status), "200 200 304 201 201", "{name}");
         assert!(by(By::Agent).starts_with("curl/8.5 curl/8.5 curl/8.5 Mozilla/5.0"), "{name}");
         let whole = keys(name, &ReadOptions { ipv6_prefix: 128, ..options(name) });
-        assert_eq!(whole[3..], ["2001:db8:1:2::a", "2001:db8:1:2::b"], "{name}");
+        assert_eq!(whole[3..], ["2001:db8:1:2::a/128", "2001:db8:1:2::b/128"], "{name}");
     }
 }
 
