@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::call::Reply;
 use crate::check::{IDLE, ping};
+use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
 
@@ -73,7 +74,7 @@ impl BlockingConnections {
     /// Returns a connection that no call uses, if one is left that is there.
     fn idle(&self, request: &Request<'_>) -> Option<Box<dyn BlockingConnection>> {
         let (mut connection, used) = self.inner.idle.take()?;
-        if used.elapsed() >= self.checked_after {
+        if now().saturating_duration_since(used) >= self.checked_after {
             let ping = ping(request);
             let checked = connection.check(&ping, ping.left().unwrap_or(LONGEST));
             if Health::of(checked.as_ref()) != Health::Good {
@@ -99,7 +100,7 @@ impl Link for BlockingConnections {
             Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
             result => Health::of(result.as_ref()),
         };
-        self.inner.idle.give((connection, Instant::now()), health);
+        self.inner.idle.give((connection, now()), health);
         result
     }
 

@@ -1,8 +1,9 @@
 //! Whether a connection is still there, before a request is sent on it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::call::Reply;
+use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 
 /// After this time without a use, a connection is checked before the next one.
@@ -13,7 +14,7 @@ const LONGEST: Duration = Duration::from_millis(250);
 
 /// Returns the `PING` before this request, with half of its time at most.
 pub(crate) fn ping<'a>(request: &Request<'a>) -> Request<'a> {
-    let now = Instant::now();
+    let now = now();
     let half = request.deadline().map(|deadline| deadline.saturating_duration_since(now) / 2);
     request.beside("PING").by(Some(now + half.map_or(LONGEST, |half| half.min(LONGEST))))
 }

@@ -20,6 +20,7 @@ mod batch;
 mod blocking;
 mod call;
 mod check;
+mod clock;
 mod connections;
 mod delegate;
 mod hints;
@@ -36,6 +37,8 @@ pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
 pub use check::{IDLE, check_before};
+#[doc(hidden)]
+pub use clock::simulate_time;
 pub use connections::Connections;
 pub use hints::{NO_REDIS, hint};
 #[cfg(feature = "tokio")]

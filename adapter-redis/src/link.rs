@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use lockage::StoreError;
 
 use crate::call::Reply;
+use crate::clock::now;
 use crate::sync::{Mutex, lock};
 
 /// A client's way to a server or a cluster.
@@ -260,7 +261,7 @@ impl<'a> Request<'a> {
     /// Returns how long its caller waits from now on, less [`Request::LEAD`], and at least a millisecond: a client that
     /// forgets a request only by its own timer does so first.
     pub fn left(&self) -> Option<Duration> {
-        let left = self.deadline?.saturating_duration_since(Instant::now());
+        let left = self.deadline?.saturating_duration_since(now());
         Some((left - (left / 4).min(Self::LEAD)).max(Duration::from_millis(1)))
     }
 

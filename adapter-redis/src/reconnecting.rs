@@ -10,6 +10,7 @@ use futures_util::future::Shared;
 use crate::attempt::{Attempt, Made, Make, Making};
 use crate::call::Reply;
 use crate::check::{IDLE, check_before};
+use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::store::CLOSED;
 use crate::sync::{Mutex, MutexGuard, lock};
@@ -155,7 +156,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
 
     /// Returns the present connection or attempt, the time, and whether it needs no check.
     fn current(&self) -> (Connecting<C>, Instant, bool) {
-        let now = Instant::now();
+        let now = now();
         let mut state = self.state();
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
             self.replace(&mut state);
@@ -203,14 +204,14 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             _ => state.doubts += 1,
         }
         let has_failed = is_whole && using.check == Some(Check::Failed);
-        if !(has_failed || state.doubts >= DOUBTS) || state.since.elapsed() < AGE {
+        if !(has_failed || state.doubts >= DOUBTS) || now().saturating_duration_since(state.since) < AGE {
             return;
         }
         if is_whole {
             self.replace(&mut state);
         } else if state.next.is_none() {
             state.next = Some(connecting(&self.inner.make));
-            (state.doubts, state.since) = (0, Instant::now());
+            (state.doubts, state.since) = (0, now());
         }
     }
 
@@ -260,7 +261,7 @@ impl<C: Link + Clone + 'static> Link for Reconnecting<C> {
 
 impl<C> State<C> {
     fn of(current: Connecting<C>) -> Self {
-        let since = Instant::now();
+        let since = now();
         State { current, next: None, doubts: 0, since, used: None, is_closed: false }
     }
 }

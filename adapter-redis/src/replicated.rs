@@ -8,6 +8,7 @@ use lockage_lua::REWRITE;
 
 use crate::call::Call;
 use crate::call::Reply;
+use crate::clock::now;
 use crate::link::{Link, LinkError, Request};
 use crate::store::LuaStore;
 
@@ -67,12 +68,12 @@ pub struct ReplicaWait {
 impl ReplicaWait {
     /// Creates a wait for this many replicas, for this long from now on.
     pub fn new(replicas: u32, patience: Duration) -> Self {
-        ReplicaWait { replicas, deadline: Instant::now() + patience.min(LONGEST) }
+        ReplicaWait { replicas, deadline: now() + patience.min(LONGEST) }
     }
 
     /// Returns the time left, in whole milliseconds: at least one, since zero means for ever to a server.
     pub fn left(self) -> Duration {
-        let left = self.deadline.saturating_duration_since(Instant::now()).as_millis();
+        let left = self.deadline.saturating_duration_since(now()).as_millis();
         // Invariant: it is no longer than a day.
         Duration::from_millis(u64::try_from(left).expect("no longer than a day").max(1))
     }

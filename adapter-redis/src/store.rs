@@ -16,6 +16,7 @@ use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
+use crate::clock::now;
 use crate::link::{Link, LinkError, Request};
 
 /// Records on a Redis or Valkey server or cluster, reached through a [`Link`].
@@ -110,7 +111,7 @@ impl<L: Link> LuaStore<L> {
         command: &C,
         patience: Duration,
     ) -> Result<C::Outcome, StoreError> {
-        let call = self.call(key, command, Instant::now().checked_add(patience));
+        let call = self.call(key, command, now().checked_add(patience));
         // Invariant: a call pends nowhere but in its link, which blocks instead.
         call.now_or_never().expect("a link that blocks is always ready")
     }
@@ -235,7 +236,7 @@ impl<L: Link> Store for LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.call(key, command, Instant::now().checked_add(patience)).boxed().await
+        self.call(key, command, now().checked_add(patience)).boxed().await
     }
 
     fn supports_batch(&self) -> bool {
@@ -256,7 +257,7 @@ impl<L: Link> Store for LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let deadline = Instant::now().checked_add(patience);
+        let deadline = now().checked_add(patience);
         let commands = calls.iter().map(|&(_, command)| command);
         let batches = self.supports_batch().then(|| BatchCall::all(commands, self.time.read()));
         let Some(batches) = batches.flatten() else {

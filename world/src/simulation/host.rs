@@ -1,13 +1,15 @@
 //! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
 
+mod link;
+mod socket;
 mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lockage::notifications::{
     Listener, Notifications, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks,
@@ -18,11 +20,16 @@ use lockage::store::Replicated;
 use lockage::{Key, Locks, Store, StoreError};
 use lockage_core::{AnyCommand, AnyOutcome, Command, Timestamp};
 
+use super::calls::Calls;
 use super::draw::Draw;
 use super::judge::Seen;
 use super::place::Place;
+use super::plan::Link;
+use super::servers::Sent;
 use super::store::BEGINNING_US;
-use waits::{Sleep, Waiting, send};
+use link::Linked;
+use socket::Socket;
+use waits::{Waiting, send, sleep};
 
 /// What the clocks of all nodes show when the world begins: no clock is at zero.
 const FIRST_US: u64 = 1 << 40;
@@ -39,6 +46,8 @@ pub(super) struct Host {
     server: usize,
     /// Whether many calls are sent at once.
     batches: bool,
+    /// The shipped store, where it stands in the place of the simulated one.
+    link: Option<Arc<Linked>>,
 }
 
 /// What a life and its world tell each other.
@@ -54,6 +63,9 @@ pub(super) struct Ports {
     draw: Draw,
     timers: BTreeMap<(u64, u64), Waker>,
     calls: BTreeMap<u64, Call>,
+    /// The calls of the shipped store, with the ids of their limiters, and its connections.
+    called: BTreeMap<u64, Vec<usize>>,
+    sockets: BTreeMap<u64, Socket>,
     out: Vec<Out>,
     /// The executor whose task is polled now.
     executor: Option<u64>,
@@ -69,6 +81,8 @@ pub(super) struct Ports {
 struct Call {
     /// It is a subscription.
     subscribes: bool,
+    /// The connection that it is on.
+    socket: Option<u64>,
     /// The id of its limiter.
     of_limiter: Option<usize>,
     /// Its answer tells the process's locks the time of the store.
@@ -86,12 +100,22 @@ pub(super) enum Out {
     Request { call: u64, server: usize, key: String, command: AnyCommand },
     /// A subscription to a channel, on a new connection or on the one that there is.
     Subscribe { call: u64, channel: String, connects: bool },
+    /// A request to a server.
+    Sent(Sent),
+    /// The shipped store is called for these limiters.
+    Called { limiters: Vec<usize> },
     /// A program tells what it was told since it was polled then. It may have stood still meanwhile.
     Saw { seen: Seen, polled_us: u64 },
 }
 
 impl Host {
-    pub(super) fn new(ppm: i64, batches: bool, draw: Draw, now_us: u64) -> Self {
+    pub(super) fn new(
+        ppm: i64,
+        batches: bool,
+        draw: Draw,
+        now_us: u64,
+        linked: Option<(Link, &Calls, (usize, u32))>,
+    ) -> Self {
         let ports = Ports {
             now_us,
             ppm,
@@ -100,6 +124,8 @@ impl Host {
             draw,
             timers: BTreeMap::new(),
             calls: BTreeMap::new(),
+            called: BTreeMap::new(),
+            sockets: BTreeMap::new(),
             out: Vec::new(),
             executor: None,
             spawned: Vec::new(),
@@ -112,7 +138,9 @@ impl Host {
         let subscriber =
             |sinks| Connection { ports: Arc::downgrade(&ports), sinks, sink: Arc::clone(&sink) };
         let channels = Subscriptions::new(subscriber);
-        Host { ports, channels, sink, server: 0, batches }
+        let link =
+            linked.map(|(link, calls, life)| Arc::new(Linked::new(link, calls, life, &ports)));
+        Host { ports, channels, sink, server: 0, batches, link }
     }
 
     fn ports(&self) -> MutexGuard<'_, Ports> {
@@ -123,6 +151,16 @@ impl Host {
     pub(super) fn begin_poll(&self) {
         let mut ports = self.ports();
         ports.polled_us = ports.now_us;
+        drop(ports);
+        self.tell_time();
+    }
+
+    /// Lets the shipped store see the clock of this node.
+    fn tell_time(&self) {
+        static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
+        if self.link.is_some() {
+            lockage_redis::simulate_time(Some(*BEGINNING + self.ports().clock()));
+        }
     }
 
     /// Makes it stand still for so long once it has read its clock so often.
@@ -162,6 +200,7 @@ impl Host {
     /// A task of this executor is polled or dropped from now on, or none.
     pub(super) fn enter(&self, executor: Option<u64>) {
         self.ports().executor = executor;
+        self.tell_time();
     }
 
     /// Since when the locks of the process know the time of the store.
@@ -171,7 +210,9 @@ impl Host {
 
     /// Whether a call of these limiters is waited for.
     pub(super) fn calls_any(&self, is: impl Fn(usize) -> bool) -> bool {
-        self.ports().calls.values().any(|call| call.of_limiter.is_some_and(&is))
+        let ports = self.ports();
+        let linked = ports.called.values().flatten().copied();
+        linked.chain(ports.calls.values().filter_map(|call| call.of_limiter)).any(is)
     }
 
     /// Whether a caller waits for the answer of a call.
@@ -208,6 +249,7 @@ impl Host {
         if let Some(sink) = sink {
             sink.end();
         }
+        self.end_sockets(|_| true);
         subscribes
     }
 
@@ -308,24 +350,29 @@ impl Place for Host {
 
 impl Runtime for Host {
     fn now(&self) -> Duration {
-        let mut ports = self.ports();
-        let ports = &mut *ports;
+        let mut locked = self.ports();
+        let ports = &mut *locked;
+        let mut has_stood = false;
         if let Some((reads, for_us)) = &mut ports.stall {
             match reads.checked_sub(1) {
                 Some(left) => *reads = left,
                 None => {
                     ports.now_us += *for_us;
                     ports.stall = None;
+                    has_stood = true;
                 }
             }
         }
-        ports.clock()
+        let clock = ports.clock();
+        if has_stood {
+            drop(locked);
+            self.tell_time();
+        }
+        clock
     }
 
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send {
-        let mut ports = self.ports();
-        let (at_us, number) = (ports.true_us_in(duration), ports.number());
-        Sleep { ports: Arc::clone(&self.ports), at_us, number }
+        sleep(&self.ports, duration)
     }
 
     fn random(&self) -> u64 {
@@ -367,21 +414,43 @@ impl Store for Host {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        outcome(self.request(key, command)).await
+        match &self.link {
+            Some(link) => link.execute(self, key, command, None).await,
+            None => outcome(self.request(key, command)).await,
+        }
+    }
+
+    async fn execute_within<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        patience: Duration,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        match &self.link {
+            Some(link) => link.execute(self, key, command, Some(patience)).await,
+            None => outcome(self.request(key, command)).await,
+        }
     }
 
     fn supports_batch(&self) -> bool {
-        self.batches
+        let link = self.link.as_ref();
+        self.batches && link.is_none_or(|link| link.store(self.server).supports_batch())
     }
 
     async fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],
-        _patience: Duration,
+        patience: Duration,
     ) -> Vec<Result<C::Outcome, StoreError>>
     where
         C: Command<Outcome: Send> + Sync,
     {
+        if let Some(link) = &self.link {
+            return link.execute_batch(self, calls, patience).await;
+        }
         let sent: Vec<_> = calls.iter().map(|(key, command)| self.request(key, *command)).collect();
         let mut outcomes = Vec::with_capacity(sent.len());
         for waiting in sent {
@@ -397,11 +466,14 @@ impl Replicated for Host {
         key: &Key,
         command: &C,
         replicas: u32,
-        _patience: Duration,
+        patience: Duration,
     ) -> Result<(C::Outcome, u32), StoreError>
     where
         C: Command<Outcome: Send> + Sync,
     {
+        if let Some(link) = &self.link {
+            return link.execute_acknowledged(self, key, command, replicas, patience).await;
+        }
         let done = outcome(self.request(key, command)).await?;
         // Now and then a replica is too slow.
         let missing = u32::from(self.draw(9) == 0);
@@ -411,7 +483,10 @@ impl Replicated for Host {
 
 impl Notifications for Host {
     async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
-        self.channels.listen(key.as_str(), wake).await
+        match &self.link {
+            Some(link) => link.store(self.server).listen(key, wake).await,
+            None => self.channels.listen(key.as_str(), wake).await,
+        }
     }
 }
 

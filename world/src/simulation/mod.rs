@@ -8,6 +8,7 @@
 //!
 //! A program stands on a [`Place`]. One in a process that calls real servers is judged by [`Outside`].
 
+mod calls;
 mod campaign;
 mod draw;
 mod events;
@@ -24,6 +25,7 @@ mod play;
 mod prompt;
 mod rare;
 mod same;
+mod servers;
 mod slots;
 mod stage;
 mod store;

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockage_core::AnyCommand;
 use lockage_sim::store::SimStore;
@@ -18,6 +19,7 @@ use super::node::{Node, Rest};
 use super::now::Now;
 use super::plan::{Plan, SERVERS, Wrong};
 use super::rare::{Counts, Rare};
+use super::servers::{Sent, Servers};
 use super::stage::Planted;
 use super::store::Keys;
 
@@ -67,6 +69,30 @@ pub(super) enum Event {
         channel: String,
         message: String,
     },
+    /// A request of the shipped store.
+    Sent {
+        from: From,
+        sent_us: u64,
+        sent: Sent,
+    },
+    /// A connection brings a message, or the end of a subscription.
+    Pushed {
+        node: usize,
+        life: u32,
+        socket: u64,
+        channel: String,
+        message: Option<String>,
+    },
+    /// A server has closed a connection.
+    Closed {
+        node: usize,
+        life: u32,
+        socket: u64,
+    },
+    /// A node calls many keys at once.
+    Sweep {
+        node: usize,
+    },
     /// What a node sends once it no longer stands still.
     Out {
         node: usize,
@@ -110,6 +136,8 @@ pub(super) struct World<'p> {
     pub(super) keys: Keys<'p>,
     /// The subscriptions: of each the channel, the node and its life.
     pub(super) subscribed: BTreeSet<(String, usize, u32)>,
+    /// The servers that the shipped store speaks to, if it stands in the place of the simulated one.
+    pub(super) servers: Option<Servers>,
     /// Until when each server cannot be reached.
     pub(super) away_until_us: [u64; SERVERS],
     pub(super) open: BTreeSet<usize>,
@@ -142,6 +170,7 @@ pub(super) fn run(
     let violation = played.unwrap_or_else(|cause| fault(Kind::Panic, words(&*cause))).err();
     let timeline = std::mem::replace(&mut world.log, Log::new(false)).into_lines();
     let rare = std::mem::take(&mut world.rare);
+    lockage_redis::simulate_time(None);
     if violation.is_some() {
         // Its destructors may panic as well.
         _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
@@ -163,6 +192,7 @@ impl<'p> World<'p> {
             lives: Vec::new(),
             keys: Keys::new(plan, scripts, planted),
             subscribed: BTreeSet::new(),
+            servers: Servers::new(plan),
             away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
@@ -188,13 +218,19 @@ impl<'p> World<'p> {
         for (index, trouble) in plan.troubles.iter().enumerate() {
             world.queue.push(trouble.at_us, Event::Trouble(index));
         }
+        if let Some(at_us) = plan.link.and_then(|link| link.sweep_us) {
+            (0..plan.ppm.len()).for_each(|node| world.queue.push(at_us, Event::Sweep { node }));
+        }
         world
     }
 
     pub(super) fn host(&self, node: usize, life: u32) -> Host {
         let (plan, stream) = (&self.plan, 1000 + node as u64 + (u64::from(life) << 20));
         let draw = Draw::new(plan.seed, stream);
-        Host::new(plan.ppm[node] - self.planted.slower_ppm, plan.options.batches, draw, self.now_us)
+        let linked = self.servers.as_ref().zip(plan.link);
+        let linked = linked.map(|(servers, link)| (link, &servers.calls, (node, life)));
+        let ppm = plan.ppm[node] - self.planted.slower_ppm;
+        Host::new(ppm, plan.options.batches, draw, self.now_us, linked)
     }
 
     fn play(&mut self, events: &mut u64) -> Result<(), Fault> {
@@ -234,9 +270,12 @@ impl<'p> World<'p> {
         match event {
             Event::Job(index) => Some(self.plan.jobs[*index].node),
             Event::Answer { to, .. } => Some(to.node),
-            Event::Published { node, .. } | Event::Timer { node } | Event::Up { node } => {
-                Some(*node)
-            }
+            Event::Published { node, .. }
+            | Event::Pushed { node, .. }
+            | Event::Closed { node, .. }
+            | Event::Sweep { node }
+            | Event::Timer { node }
+            | Event::Up { node } => Some(*node),
             Event::Probe => Some(0),
             // A process drops a future only while it runs.
             Event::Trouble(index) => match self.plan.troubles[*index].what {
@@ -246,6 +285,7 @@ impl<'p> World<'p> {
             },
             Event::OldEnds
             | Event::Request { .. }
+            | Event::Sent { .. }
             | Event::Subscribe { .. }
             | Event::Out { .. } => None,
         }
@@ -258,6 +298,7 @@ impl<'p> World<'p> {
                     self.watch(from, sent_us, &key, &command);
                     self.request((from, sent_us), server, key, &command)
                 }
+                Event::Sent { from, sent_us, sent } => self.receive(from, sent_us, sent),
                 Event::Subscribe { from, channel } => {
                     self.subscribe(from, channel);
                     Ok(())
@@ -308,6 +349,14 @@ impl<'p> World<'p> {
             }
             Event::Published { life, channel, message, .. } if life == *now_life => {
                 host.published(&channel, &message);
+            }
+            Event::Pushed { life, socket, channel, message, .. } if life == *now_life => {
+                host.pushed(socket, &channel, message.as_deref());
+            }
+            Event::Closed { life, socket, .. } if life == *now_life => host.closed(socket),
+            Event::Sweep { .. } => {
+                let task = host.clone().sweep(Duration::from_micros(self.plan.timeout_us));
+                self.nodes[node].start_task(Box::pin(task));
             }
             _ => {}
         }
@@ -368,6 +417,9 @@ impl<'p> World<'p> {
 
     fn came_out(&mut self, node: usize, done: Done) -> Result<(), Fault> {
         let life = self.nodes[node].life;
+        if let Some(servers) = &self.servers {
+            servers.calls.take()?.into_iter().for_each(|rare| self.rare.saw(rare));
+        }
         for out in done.out {
             match out {
                 Out::Request { call, server, key, command } => {
@@ -383,6 +435,12 @@ impl<'p> World<'p> {
                     let from = From { node, life, call };
                     self.send(Event::Subscribe { from, channel });
                 }
+                Out::Sent(sent) => {
+                    self.say(Who::Client(node), || format!("sends: {sent}"));
+                    let from = From { node, life, call: sent.number };
+                    self.send(Event::Sent { from, sent_us: self.now_us, sent });
+                }
+                Out::Called { .. } => {}
                 Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us, &done.denied)?,
             }
         }

@@ -31,6 +31,7 @@ impl World<'_> {
                 Out::Saw { seen: Seen::Alone { id }, .. } => _ = alone.insert(*id),
                 Out::Saw { seen: Seen::Decided { id, .. }, .. } => _ = alone.remove(id),
                 Out::Saw { seen: Seen::Failed { .. }, .. } => alone.clear(),
+                Out::Called { limiters } => alone.retain(|id| !limiters.contains(id)),
                 Out::Request { key, .. } => _ = limiter_of(key).map(|id| alone.remove(&id)),
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lockage_core::{Command, Record, RecordError, RequestId, Stored, Timestamp};
+use lockage_core::{Command, Record, RecordError, RequestId, Stored, Timestamp, key_beside};
 
 /// What a key holds, and the last millisecond since the epoch at which it does.
 pub(super) type Held = Option<(Stored, u64)>;
@@ -46,6 +46,13 @@ impl Slots {
     pub(super) fn held_at(&self, beside: Option<RequestId>, now: Timestamp) -> Held {
         let slot = beside.map_or(Some(&self.own), |id| self.beside.get(&id));
         slot.filter(|slot| slot.is_held(now)).and_then(Slot::held)
+    }
+
+    /// Returns all that a key and those beside it hold.
+    pub(super) fn all(&self, key: &str) -> Vec<(String, (Stored, u64))> {
+        let beside = self.beside.iter().map(|(id, slot)| (key_beside(key, *id), slot));
+        let all = std::iter::once((key.to_owned(), &self.own)).chain(beside);
+        all.filter_map(|(key, slot)| Some((key, slot.held()?))).collect()
     }
 
     /// Returns how many are held beside it.

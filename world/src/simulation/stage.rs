@@ -98,6 +98,8 @@ impl Stage {
     /// Plays a plan.
     pub fn play(&mut self, plan: &Plan, with_timeline: bool) -> Outcome {
         let is_scripted = self.one_in > 0 && plan.seed.is_multiple_of(self.one_in);
+        // Servers run scripts.
+        let is_scripted = is_scripted || plan.link.is_some();
         play::run(plan, is_scripted.then_some(&mut self.scripts), self.planted, with_timeline)
     }
 

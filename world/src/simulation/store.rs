@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use lockage::StoreError;
 use lockage_core::{
     AcquireEach, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Publish,
-    RequestId, Reservation, Reserved, Settle, Settlement, StoredLimit, StoredLimitOutcome,
+    RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
+    StoredLimitOutcome,
     Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
 };
-use lockage_sim::store::SimStore;
+use lockage_redis::Reply;
+use lockage_sim::store::{RespValue, SimError, SimStore};
 
 use super::judge::{Fault, Kind, fault};
 use super::plan::{Plan, SERVERS, What, Wrong};
@@ -64,7 +66,7 @@ pub(super) struct Ran {
 impl<'s> Keys<'s> {
     pub(super) fn new(plan: &Plan, scripts: Option<&'s mut SimStore>, planted: Planted) -> Self {
         let has_replica = plan.has(|wrong| matches!(wrong, Wrong::Failover { .. }));
-        let mut scripts = scripts.filter(|_| !has_replica);
+        let mut scripts = scripts.filter(|_| !has_replica || plan.link.is_some());
         scripts.iter_mut().for_each(|scripts| scripts.flush_all());
         Keys {
             slots: BTreeMap::new(),
@@ -106,6 +108,7 @@ impl<'s> Keys<'s> {
         for (_, key, slots) in journal {
             self.slots.insert(key.clone(), slots.clone());
         }
+        self.reload();
     }
 
     /// The old primary serves no node any more.
@@ -122,12 +125,14 @@ impl<'s> Keys<'s> {
     pub(super) fn swap(&mut self) {
         let Some(old) = &mut self.old else { return };
         std::mem::swap(&mut old.slots, &mut self.slots);
+        self.reload();
     }
 
     pub(super) fn run(
         &mut self,
         key: &str,
         command: &AnyCommand,
+        replied: Option<(&Reply, bool)>,
         true_us: u64,
     ) -> Result<Ran, Fault> {
         let now = self.time(true_us);
@@ -149,7 +154,14 @@ impl<'s> Keys<'s> {
         };
         if let Some(scripts) = &mut self.scripts {
             scripts.set_now(now);
-            let scripted = scripts.run(key, command);
+            let (scripted, is_last) = match replied {
+                Some((reply, is_last)) => {
+                    let integers = reply.integers();
+                    let outcome = integers.and_then(|reply| command.outcome(&reply));
+                    (outcome.map_err(SimError::from), is_last)
+                }
+                None => (scripts.run(key, command), true),
+            };
             let is_same = match (&outcome, &scripted) {
                 (Ok(outcome), Ok(scripted)) => is_same(&**outcome, &**scripted),
                 (Err(_), Err(_)) => true,
@@ -157,7 +169,8 @@ impl<'s> Keys<'s> {
             };
             let beside = command.beside();
             let name = beside.map(|id| key_beside(key, id));
-            let holds_same = holds_same(scripts, slots, (key, None), now)
+            let holds_same = !is_last
+                || holds_same(scripts, slots, (key, None), now)
                 && name.as_ref().is_none_or(|name| holds_same(scripts, slots, (name, beside), now));
             let published = scripts.take_published();
             let own = |used: &[u8]| {
@@ -181,6 +194,74 @@ impl<'s> Keys<'s> {
             journal.push((true_us, key.to_owned(), self.slots[key].clone()));
         }
         Ok(Ran { answer: outcome.map_err(StoreError::from), message })
+    }
+
+    /// Runs a script on keys, as a server does.
+    pub(super) fn call(
+        &mut self,
+        script: ScriptId,
+        keys: &[String],
+        arguments: &[&[u8]],
+        true_us: u64,
+    ) -> Result<Reply, Fault> {
+        let names: Vec<&str> = keys.iter().map(String::as_str).collect();
+        self.on_server(keys, true_us, |scripts| scripts.call_on(script, &names, arguments))
+    }
+
+    /// Runs a script by its text.
+    pub(super) fn eval(
+        &mut self,
+        source: &str,
+        keys: &[String],
+        arguments: &[&[u8]],
+        true_us: u64,
+    ) -> Result<Reply, Fault> {
+        let names: Vec<&[u8]> = keys.iter().map(String::as_bytes).collect();
+        self.on_server(keys, true_us, |scripts| scripts.eval(source, &names, arguments))
+    }
+
+    fn on_server(
+        &mut self,
+        keys: &[String],
+        true_us: u64,
+        run: impl FnOnce(&mut SimStore) -> Result<RespValue, SimError>,
+    ) -> Result<Reply, Fault> {
+        let now = self.time(true_us);
+        let scripts = self.scripts.as_mut().expect("a server has them");
+        scripts.set_now(now);
+        let reply = run(scripts).map_or_else(|error| Reply::error(error.to_string()), Reply::from);
+        let mut used = scripts.take_keys().into_iter();
+        match used.find(|used| keys.iter().all(|key| key.as_bytes() != used)) {
+            Some(other) => {
+                let other = String::from_utf8_lossy(&other).into_owned();
+                fault(Kind::Script, format!("a call on {keys:?} uses {other}"))
+            }
+            None => Ok(reply),
+        }
+    }
+
+    /// Whether the memory of the server is full.
+    pub(super) fn set_full(&mut self, is_full: bool) {
+        self.scripts.iter_mut().for_each(|scripts| scripts.set_full(is_full));
+    }
+
+    /// Writes into the store of the scripts all that the machines have.
+    fn reload(&mut self) {
+        let Some(scripts) = &mut self.scripts else { return };
+        scripts.flush_all();
+        for (key, slots) in &self.slots {
+            for (key, (stored, expire_ms)) in slots.all(key) {
+                let values = stored.to_bytes();
+                let add: &[u8] = if matches!(stored, Stored::Text(_)) { b"SET" } else { b"RPUSH" };
+                let words: Vec<&[u8]> = [add, key.as_bytes()]
+                    .into_iter()
+                    .chain(values.iter().map(Vec::as_slice))
+                    .collect();
+                scripts.execute(&words);
+                let expire_ms = expire_ms.to_string();
+                scripts.execute(&[b"PEXPIREAT", key.as_bytes(), expire_ms.as_bytes()]);
+            }
+        }
     }
 
     /// Returns what a request of a limiter would be told.

@@ -7,6 +7,7 @@ use super::node::Node;
 use super::plan::Wrong;
 use super::play::{Event, World};
 use super::rare::Rare;
+use super::servers::Servers;
 
 impl World<'_> {
     pub(super) fn trouble(&mut self, wrong: Wrong) -> Result<(), Fault> {
@@ -51,6 +52,7 @@ impl World<'_> {
             }
             Wrong::Failover { behind_us, old, for_us } => {
                 self.rare.saw(Rare::Failover);
+                self.servers.iter_mut().for_each(Servers::fail_over);
                 self.keys.fail_over(self.now_us.saturating_sub(behind_us), old);
                 self.shake(self.now_us + for_us);
                 self.queue.push(self.now_us + for_us, Event::OldEnds);
@@ -73,6 +75,7 @@ impl World<'_> {
     }
 
     fn break_connections(&mut self, node: usize) {
+        self.servers.iter_mut().for_each(|servers| servers.break_connections(node));
         let Node { host, connected_us, .. } = &self.nodes[node];
         if host.break_connections(*connected_us > self.now_us) {
             self.judge.holders.polls();

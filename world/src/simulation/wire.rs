@@ -6,6 +6,8 @@ use lockage_core::{
     lock, rw_lock, semaphore,
 };
 
+use lockage_redis::Reply;
+
 use super::host::Answer;
 use super::jobs::IDS;
 use super::judge::Fault;
@@ -29,12 +31,13 @@ impl World<'_> {
         let beside_us = self.draw.between(0, 2);
         let connecting_us = match &event {
             Event::Subscribe { from, .. } => self.nodes[from.node].connected_us,
+            Event::Sent { sent, .. } if sent.connects() => self.now_us + network.connect_us,
             _ => 0,
         };
         let takes_us = takes_us + self.planted.later_us + connecting_us.saturating_sub(self.now_us);
         if self.is_well() {
             // An attempt has time for an answer.
-            self.queue.push(self.now_us + takes_us.min(timeout_us / 16), event);
+            self.arrives(self.now_us + takes_us.min(timeout_us / 16), event);
             return;
         }
         if is_lost {
@@ -55,14 +58,20 @@ impl World<'_> {
         let at_us = self.now_us + takes_us + if is_late { late_us } else { 0 };
         let latest_us = self.now_us + network.most_us + if is_late { longest_us } else { 0 };
         let aimed_us = match event {
-            Event::Request { .. } if is_aimed => {
+            Event::Request { .. } | Event::Sent { .. } if is_aimed => {
                 let end_us =
                     self.ends_us.range(soonest_us + 1..latest_us.max(soonest_us) + 1).next();
                 end_us.map(|end_us| end_us + beside_us - 1)
             }
             _ => None,
         };
-        self.queue.push(aimed_us.unwrap_or(at_us), event);
+        self.arrives(aimed_us.unwrap_or(at_us), event);
+    }
+
+    fn arrives(&mut self, at_us: u64, event: Event) {
+        let servers = self.servers.as_mut();
+        let at_us = servers.map_or(at_us, |servers| servers.in_order(&event, at_us));
+        self.queue.push(at_us, event);
     }
 
     /// Whether what sends it knows the time of the store for long enough to say until when it may run.
@@ -131,7 +140,7 @@ impl World<'_> {
             self.rare.saw(Rare::OldPrimary);
             self.keys.swap();
         }
-        let ran = self.run(&key, command);
+        let ran = self.run(&key, command, None);
         if is_old {
             self.keys.swap();
         }
@@ -160,8 +169,14 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Runs a command, and tells the judge what came of it.
-    fn run(&mut self, key: &str, command: &AnyCommand) -> Result<Ran, Fault> {
+    /// Runs a command, and tells the judge what came of it. Where its script has run before, it came to this reply, and
+    /// nothing else runs on its key at this time, or something does.
+    pub(super) fn run(
+        &mut self,
+        key: &str,
+        command: &AnyCommand,
+        replied: Option<(&Reply, bool)>,
+    ) -> Result<Ran, Fault> {
         let now_us = self.now_us;
         let watched = self.judge.holders.watched(key);
         if let Some(key) = watched {
@@ -171,7 +186,7 @@ impl World<'_> {
         let in_line = watched.map(|key| self.keys.in_line(key, now_us));
         let id = limiter_of(key);
         let before = id.map(|_| self.keys.peek(key, 1, now_us));
-        let ran = self.keys.run(key, command, now_us)?;
+        let ran = self.keys.run(key, command, replied, now_us)?;
         self.say(Who::Store, || {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {key}: {what}")

@@ -3,9 +3,17 @@
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use super::{Answer, Call, Out, Ports, lock};
 use crate::simulation::wire::{is_acquire, is_of_process, limiter_of};
+
+/// Sleeps for so long, by the clock of the node.
+pub(super) fn sleep(ports: &Arc<Mutex<Ports>>, duration: Duration) -> Sleep {
+    let mut locked = lock(ports);
+    let (at_us, number) = (locked.true_us_in(duration), locked.number());
+    Sleep { ports: Arc::clone(ports), at_us, number }
+}
 
 /// A sleep until a true time.
 pub(super) struct Sleep {
@@ -70,14 +78,21 @@ pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> W
     let mut locked = lock(ports);
     let call = locked.number();
     let out = out(call);
-    let subscribes = matches!(out, Out::Subscribe { .. });
+    let subscribes = match &out {
+        Out::Sent(sent) => sent.listens,
+        out => matches!(out, Out::Subscribe { .. }),
+    };
+    let socket = match &out {
+        Out::Sent(sent) => Some(sent.socket),
+        _ => None,
+    };
     let (of_limiter, tells_clock) = match &out {
         Out::Request { key, command, .. } => {
             (limiter_of(key), is_of_process(key) && is_acquire(command))
         }
         _ => (None, false),
     };
-    locked.calls.insert(call, Call { subscribes, of_limiter, tells_clock, ..Call::default() });
+    locked.calls.insert(call, Call { subscribes, socket, of_limiter, tells_clock, ..Call::default() });
     if !locked.is_dead {
         locked.out.push(out);
     }

@@ -11,6 +11,13 @@ use crate::simulation::draw::Draw;
 impl Plan {
     /// Returns the plan of a seed.
     pub fn of(seed: u64) -> Self {
+        let mut plan = Plan::without_link(seed);
+        plan.reach_by_link(&mut Draw::new(seed, 7));
+        plan
+    }
+
+    /// Returns the plan of a seed whose store is called as such, in every world.
+    pub fn without_link(seed: u64) -> Self {
         let draw = &mut Draw::new(seed, 1);
         let theme = draw.one_of(&[
             Theme::Limiters,
@@ -52,6 +59,7 @@ impl Plan {
             },
             keep_us: 100 * FOREVER,
             network: Network::draw(timeout_us, draw),
+            link: None,
             jobs: Vec::new(),
             troubles: Vec::new(),
         };

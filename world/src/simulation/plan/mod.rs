@@ -2,6 +2,7 @@
 
 mod close;
 mod draw;
+mod link;
 mod runtimes;
 mod served;
 mod smaller;
@@ -11,6 +12,8 @@ use std::time::Duration;
 
 use lockage_core::{Limit, StoredLimit};
 use serde::{Deserialize, Serialize};
+
+pub(super) use link::Link;
 
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
@@ -41,6 +44,8 @@ pub struct Plan {
     /// For how long values that one builds for all are kept.
     pub(super) keep_us: u64,
     pub(super) network: Network,
+    /// How the shipped store reaches its servers, where it stands in the place of the simulated one.
+    pub(super) link: Option<Link>,
     pub(super) jobs: Vec<Job>,
     pub(super) troubles: Vec<Trouble>,
 }
@@ -400,6 +405,7 @@ impl Plan {
         let is_fast = 16 * most_us < self.timeout_us;
         is_fast
             && (lost, late, twice, stuck) == (0, 0, 0, 0)
+            && self.link.is_none_or(Link::is_calm)
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
     }
 
@@ -426,7 +432,9 @@ impl Plan {
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // What was under way is settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
-        is_known.then_some(poll_us + 16 * most_us + 10 * MILLI + broken_us)
+        // A connection is made and checked, and a script sent, where there is one.
+        let hops = if self.link.is_some() { 64 } else { 16 };
+        is_known.then_some(poll_us + hops * most_us + 10 * MILLI + broken_us)
     }
 
     /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.
@@ -454,6 +462,7 @@ impl fmt::Display for Plan {
             "calls take at most {timeout_us} us, leases {lease_us} us, {permits} permits, a latch of {count}, {terms:?}"
         )?;
         writeln!(f, "clocks {:?}, {network:?}, well from {} us on", self.ppm, self.heal_us)?;
+        self.link.iter().try_for_each(|link| writeln!(f, "{link:?}"))?;
         for (number, job) in self.jobs.iter().enumerate() {
             writeln!(f, "job {number}: {job:?}")?;
         }

@@ -45,6 +45,7 @@ impl Plan {
             },
             keep_us: FOREVER,
             network: Network { lost: 1, ..Network::default() },
+            link: None,
             jobs: Vec::new(),
             troubles: Vec::new(),
         };

@@ -1,6 +1,6 @@
 //! Plans with one thing less, for shrinking.
 
-use super::{Instead, Job, Network, Options, Plan, Verb, Work, Wrong};
+use super::{Instead, Job, Link, Network, Options, Plan, Verb, Work, Wrong};
 
 impl Plan {
     /// Returns plans with one thing less.
@@ -12,10 +12,11 @@ impl Plan {
             plan
         });
         let calm = CALM.into_iter().map(|change| self.with(change));
+        let links = SAFE.into_iter().map(|change| self.with(|plan| _ = plan.link.as_mut().map(change)));
         let each = (0..self.jobs.len()).flat_map(move |index| {
             EASE.into_iter().map(move |ease| self.with(|plan| ease(&mut plan.jobs[index])))
         });
-        let changed = calm.chain(each).filter(move |plan| plan != self);
+        let changed = calm.chain(links).chain(each).filter(move |plan| plan != self);
         jobs.chain(troubles).chain(changed)
     }
 
@@ -41,7 +42,8 @@ impl Plan {
 }
 
 /// What makes a world simpler.
-const CALM: [fn(&mut Plan); 18] = [
+const CALM: [fn(&mut Plan); 19] = [
+    |plan| plan.link = None,
     |plan| {
         plan.runtimes = 1;
         plan.jobs.iter_mut().for_each(|job| job.runtime = 0);
@@ -68,6 +70,24 @@ const CALM: [fn(&mut Plan); 18] = [
     |Plan { options: Options { idempotency, shadow, .. }, .. }| {
         (*idempotency, *shadow) = (false, false)
     },
+];
+
+/// What makes the way to servers simpler.
+const SAFE: [fn(&mut Link); 14] = [
+    |link| link.is_cluster = false,
+    |link| link.is_sharded = false,
+    |link| link.sweep_us = None,
+    |link| link.forgets = 0,
+    |link| link.moves = 0,
+    |link| link.lags = 0,
+    |link| link.refuses = 0,
+    |link| link.full = 0,
+    |link| link.rejects = 0,
+    |link| link.restarts = 0,
+    |link| link.closes = 0,
+    |link| link.cuts = 0,
+    |link| link.silences = 0,
+    |link| link.idle_us = None,
 ];
 
 /// What makes a job simpler.

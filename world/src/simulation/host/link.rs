@@ -1,0 +1,205 @@
+//! The shipped store of a process, over connections to simulated servers.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::store::Replicated;
+use lockage::{Key, Store, StoreError};
+use lockage_core::{AcquireEach, AnyCommand, Command, Limit};
+use lockage_redis::{Connections, LuaStore, subscriptions};
+
+use super::socket::Connection;
+use super::{Host, Out, Ports, lock};
+use crate::simulation::calls::{Calls, Tracked, Way};
+use crate::simulation::plan::{Link, SERVERS};
+use crate::simulation::wire::limiter_of;
+
+/// The stores of a life, one for each server, and what becomes of their calls.
+pub(super) struct Linked {
+    stores: Vec<LuaStore<Connections<Connection>>>,
+    calls: Calls,
+    life: (usize, u32),
+}
+
+impl Linked {
+    pub(super) fn new(
+        link: Link,
+        calls: &Calls,
+        life: (usize, u32),
+        ports: &Arc<std::sync::Mutex<Ports>>,
+    ) -> Self {
+        let ways = |server: usize| {
+            let (ports, calls) = (Arc::downgrade(ports), calls.clone());
+            move |sink| {
+                let is_cluster = link.is_cluster && server == 0;
+                Connection::connect(ports.clone(), calls.clone(), (server, is_cluster), sink)
+            }
+        };
+        let store = |server: usize| {
+            let connect = ways(server);
+            let connect = move || connect(None);
+            LuaStore::new(match link.is_cluster && server == 0 {
+                true => Connections::of_cluster(connect),
+                false => Connections::new(connect),
+            })
+        };
+        let mut stores: Vec<_> = (0..SERVERS).map(store).collect();
+        let listen = ways(0);
+        let first = stores.remove(0).listening(subscriptions(move |sink| listen(Some(sink))));
+        stores.insert(0, first);
+        Linked { stores, calls: calls.clone(), life }
+    }
+
+    pub(super) fn store(&self, server: usize) -> &LuaStore<Connections<Connection>> {
+        &self.stores[server]
+    }
+}
+
+/// A call that its caller waits for.
+struct Called<'a> {
+    host: &'a Host,
+    calls: &'a Calls,
+    number: u64,
+    patience: Duration,
+    is_over: bool,
+}
+
+impl<'a> Called<'a> {
+    fn begin<'k, C: Command>(
+        host: &'a Host,
+        link: &'a Linked,
+        each: impl Iterator<Item = (&'k Key, &'k C)> + Clone,
+        patience: Duration,
+    ) -> Self {
+        let (node, life) = link.life;
+        let way: Way = (node, life, host.server);
+        let mut ports = host.ports();
+        let all = each.clone();
+        let all = all.map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())));
+        let number = link.calls.begin(way, all, ports.now_us);
+        let limiters: Vec<_> = each.filter_map(|(key, _)| limiter_of(key.as_str())).collect();
+        if !ports.is_dead {
+            ports.out.push(Out::Called { limiters: limiters.clone() });
+        }
+        ports.called.insert(number, limiters);
+        Called { host, calls: &link.calls, number, patience, is_over: false }
+    }
+
+    async fn track<F: Future>(&self, future: F) -> F::Output {
+        Tracked { number: self.number, future: Box::pin(future) }.await
+    }
+
+    fn answered<T: 'static>(&mut self, index: usize, answer: &Result<T, StoreError>) {
+        self.is_over = true;
+        let now_us = self.host.ports().now_us;
+        let answer = answer.as_ref().map(|outcome| outcome as &dyn Any);
+        self.calls.answered((self.number, index), answer, now_us);
+    }
+}
+
+impl Drop for Called<'_> {
+    fn drop(&mut self) {
+        let mut ports = lock(&self.host.ports);
+        ports.called.remove(&self.number);
+        let (now_us, is_dead) = (ports.now_us, ports.is_dead);
+        drop(ports);
+        if !self.is_over && !is_dead {
+            let patience_us = u64::try_from(self.patience.as_micros()).unwrap_or(u64::MAX);
+            self.calls.dropped(self.number, patience_us, now_us);
+        }
+    }
+}
+
+impl Linked {
+    pub(super) async fn execute<C>(
+        &self,
+        host: &Host,
+        key: &Key,
+        command: &C,
+        patience: Option<Duration>,
+    ) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let each = std::iter::once((key, command));
+        let mut called = Called::begin(host, self, each, patience.unwrap_or(Duration::MAX));
+        let store = self.store(host.server);
+        let answer = match patience {
+            Some(patience) => called.track(store.execute_within(key, command, patience)).await,
+            None => called.track(store.execute(key, command)).await,
+        };
+        called.answered(0, &answer);
+        answer
+    }
+
+    pub(super) async fn execute_batch<C>(
+        &self,
+        host: &Host,
+        calls: &[(&Key, &C)],
+        patience: Duration,
+    ) -> Vec<Result<C::Outcome, StoreError>>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let mut called = Called::begin(host, self, calls.iter().copied(), patience);
+        let answers =
+            called.track(self.store(host.server).execute_batch(calls, patience)).await;
+        answers.iter().enumerate().for_each(|(index, answer)| called.answered(index, answer));
+        answers
+    }
+
+    pub(super) async fn execute_acknowledged<C>(
+        &self,
+        host: &Host,
+        key: &Key,
+        command: &C,
+        replicas: u32,
+        patience: Duration,
+    ) -> Result<(C::Outcome, u32), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        let mut called = Called::begin(host, self, std::iter::once((key, command)), patience);
+        let store = self.store(host.server);
+        let call = store.execute_acknowledged(key, command, replicas, patience);
+        match called.track(call).await {
+            Ok((outcome, count)) => {
+                self.calls.is_acknowledged(called.number, count);
+                let outcome = Ok(outcome);
+                called.answered(0, &outcome);
+                outcome.map(|outcome| (outcome, count))
+            }
+            Err(error) => {
+                let answer = Err::<C::Outcome, _>(error);
+                called.answered(0, &answer);
+                answer.map(|outcome| (outcome, 0))
+            }
+        }
+    }
+}
+
+/// How many keys a sweep has: more than one call takes, of a log.
+const KEYS: usize = 9;
+
+impl Host {
+    /// Calls many keys at once, with more costs than a call on the slow path takes, under two limits by turns: what is
+    /// stored under one takes the slow path for the other.
+    pub(in crate::simulation) async fn sweep(self, timeout: Duration) {
+        let limits: [Limit; 2] =
+            ["sliding-log 90/s", "token-bucket 90/s"].map(|text| text.parse().expect("a limit"));
+        let costs = 1 + super::Place::draw(&self, 9) as usize;
+        let keys: Vec<Key> =
+            (0..KEYS).map(|at| Key::new("sweep", &at.to_string()).expect("a key")).collect();
+        for round in 0..3 {
+            let each: Vec<AcquireEach> = (0..KEYS)
+                .map(|at| {
+                    let limit = limits[usize::from(round == 1 && at % 2 == 0)];
+                    AcquireEach::new(limit, vec![1 + at as u64 % 3; costs]).expect("below the limit")
+                })
+                .collect();
+            let calls: Vec<_> = keys.iter().zip(&each).collect();
+            _ = lockage::Store::execute_batch(&self, &calls, timeout).await;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! How stores are reached in worlds in which the shipped one speaks to servers, and what goes wrong on the way.
+
+use super::{Plan, SECOND, Trouble, Wrong};
+use crate::simulation::draw::Draw;
+
+/// Connections to servers that run the scripts. Chances are of a thousand requests, until all is well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::simulation) struct Link {
+    /// Whether the store is a cluster of two nodes.
+    pub(in crate::simulation) is_cluster: bool,
+    /// Whether channels are sharded.
+    pub(in crate::simulation) is_sharded: bool,
+    /// When each node calls many keys at once, beside its jobs.
+    pub(in crate::simulation) sweep_us: Option<u64>,
+    /// The server has lost its scripts.
+    pub(in crate::simulation) forgets: u32,
+    /// A slot goes on to the other node, by one step.
+    pub(in crate::simulation) moves: u32,
+    /// A replica lags behind.
+    pub(in crate::simulation) lags: u32,
+    /// The server refuses it, for a reason that passes.
+    pub(in crate::simulation) refuses: u32,
+    /// The server has no memory left for it.
+    pub(in crate::simulation) full: u32,
+    /// The server takes no new connection.
+    pub(in crate::simulation) rejects: u32,
+    /// The server restarts before it, with its data.
+    pub(in crate::simulation) restarts: u32,
+    /// The connection is closed before it runs.
+    pub(in crate::simulation) closes: u32,
+    /// The connection is closed after it has run.
+    pub(in crate::simulation) cuts: u32,
+    /// The connection carries nothing any more, and nobody is told.
+    pub(in crate::simulation) silences: u32,
+    /// After so long without a request a connection carries nothing any more.
+    pub(in crate::simulation) idle_us: Option<u64>,
+}
+
+impl Link {
+    fn draw(is_calm: bool, draw: &mut Draw) -> Link {
+        let mut of = |is_drawn: bool, most: u64| match draw.chance(400) && is_drawn {
+            true => draw.between(1, most) as u32,
+            false => 0,
+        };
+        // They cost a call some more messages, and nothing else.
+        let (forgets, moves) = (of(true, 300), of(true, 200));
+        let hard = !is_calm;
+        let link = Link {
+            forgets,
+            moves,
+            lags: of(hard, 300),
+            refuses: of(hard, 100),
+            full: of(hard, 100),
+            rejects: of(hard, 300),
+            restarts: of(hard, 20),
+            closes: of(hard, 60),
+            cuts: of(hard, 60),
+            silences: of(hard, 20),
+            ..Link::default()
+        };
+        Link {
+            is_cluster: draw.chance(300),
+            is_sharded: draw.chance(500),
+            sweep_us: draw.chance(150).then(|| draw.between(0, 3 * SECOND)),
+            idle_us: (hard && draw.chance(300)).then(|| draw.between(SECOND, 4 * SECOND)),
+            ..link
+        }
+    }
+
+    /// Whether each call is answered for all that.
+    pub(super) fn is_calm(self) -> bool {
+        let Link { is_cluster, is_sharded, sweep_us, forgets, moves, .. } = self;
+        self == Link { is_cluster, is_sharded, sweep_us, forgets, moves, ..Link::default() }
+    }
+}
+
+impl Plan {
+    /// Lets the shipped store stand on simulated servers in some worlds.
+    pub(super) fn reach_by_link(&mut self, draw: &mut Draw) {
+        if !draw.chance(100) {
+            return;
+        }
+        let is_calm = self.is_calm() || draw.chance(300);
+        self.link = Some(Link::draw(is_calm, draw));
+        // A connection carries each request once, and for no longer than it lasts.
+        (self.network.twice, self.network.stuck) = (0, 0);
+        if !is_calm && draw.chance(100) {
+            // A server begins anew, without its data.
+            let at_us = draw.between(0, self.heal_us);
+            let what = Wrong::Failover { behind_us: u64::MAX, old: 0, for_us: 0 };
+            self.troubles.push(Trouble { at_us, what });
+            self.lease_us = self.lease_us.min(10 * SECOND);
+        }
+    }
+}

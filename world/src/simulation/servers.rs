@@ -1,0 +1,688 @@
+//! The servers that the shipped store speaks to: they run the shipped scripts, lose them, move slots, and fail.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::LazyLock;
+
+use lockage_core::{AnyCommand, ScriptId};
+use lockage_lua::{REWRITE, SHARDED_CHANNELS, Script, batch_script, script};
+use lockage_redis::{LinkError, Reply, Request};
+use lockage_sim::store::sha1_hex;
+
+use super::calls::Calls;
+use super::draw::Draw;
+use super::host::Answer;
+use super::judge::{Fault, Kind, fault};
+use super::log::Who;
+use super::plan::{Link, Plan, SERVERS};
+use super::play::{Event, From, World, on_server};
+use super::rare::Rare;
+use super::store::Ran;
+
+/// A request in one piece, on its way to a node.
+pub(super) struct Sent {
+    pub(super) number: u64,
+    pub(super) node: usize,
+    pub(super) socket: u64,
+    pub(super) words: Vec<Words>,
+    /// The call that it is of.
+    pub(super) call: Option<u64>,
+    /// Whether its connection is one for messages.
+    pub(super) listens: bool,
+}
+
+impl Sent {
+    /// Whether it makes a connection.
+    pub(super) fn connects(&self) -> bool {
+        self.words[0].name == "HELLO"
+    }
+}
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.words.iter().map(|words| words.name);
+        let key = self.words.iter().find_map(|words| words.key.as_deref()).unwrap_or_default();
+        let (node, socket) = (self.node, self.socket);
+        let names: Vec<_> = names.collect();
+        write!(f, "{} {key} to node {node} by connection {socket}", names.join(", "))
+    }
+}
+
+/// A command of a server.
+#[derive(Clone)]
+pub(super) struct Words {
+    pub(super) name: &'static str,
+    pub(super) arguments: Vec<Vec<u8>>,
+    pub(super) key: Option<String>,
+}
+
+impl Words {
+    pub(super) fn of(request: &Request<'_>) -> Self {
+        let arguments = request.arguments().map(<[u8]>::to_vec).collect();
+        Words { name: request.name(), arguments, key: request.key().map(str::to_owned) }
+    }
+}
+
+/// The second node of the cluster whose first one is the store.
+const OTHER_NODE: usize = SERVERS;
+
+/// Returns the server whose keys a node has.
+fn server_of(node: usize) -> usize {
+    if node == OTHER_NODE { 0 } else { node }
+}
+
+fn address(node: usize) -> String {
+    format!("node:{node}")
+}
+
+/// Returns the node of an address.
+pub(super) fn node_of(address: &str) -> Option<usize> {
+    address.strip_prefix("node:")?.parse().ok()
+}
+
+/// Returns what decides on the slot of a key.
+pub(super) fn tag_of(key: &str) -> &str {
+    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
+    tag.map_or(key, |(tag, _)| tag)
+}
+
+/// A slot, which is with a node, and may be on its way to the other one.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    is_other: bool,
+    /// Whether it is on its way, and whether its keys have gone.
+    moving: Option<bool>,
+}
+
+/// A connection, as its server knows it.
+#[derive(Default)]
+struct Socket {
+    node: usize,
+    seen_us: u64,
+    carries_nothing: bool,
+    channels: BTreeSet<String>,
+}
+
+/// The one of a life of a node, by its number.
+type Name = (usize, u32, u64);
+
+pub(super) struct Servers {
+    link: Link,
+    pub(super) calls: Calls,
+    draw: Draw,
+    /// The digests that each node knows.
+    scripts: [BTreeSet<&'static str>; SERVERS + 1],
+    sockets: BTreeMap<Name, Socket>,
+    slots: BTreeMap<String, Slot>,
+    /// What each life of a node has listened to, and how often it has connected to each server.
+    listened: BTreeSet<(usize, u32, String)>,
+    connected: BTreeSet<(usize, u32, usize, bool)>,
+    /// When the last message of a connection arrives, each way.
+    order_us: BTreeMap<(Name, bool), u64>,
+}
+
+impl Servers {
+    pub(super) fn new(plan: &Plan) -> Option<Self> {
+        let link = plan.link?;
+        Some(Servers {
+            link,
+            calls: Calls::new(plan),
+            draw: Draw::new(plan.seed, 8),
+            scripts: Default::default(),
+            sockets: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            listened: BTreeSet::new(),
+            connected: BTreeSet::new(),
+            order_us: BTreeMap::new(),
+        })
+    }
+
+    /// Another server takes over, which may not know the scripts.
+    pub(super) fn fail_over(&mut self) {
+        if self.draw.chance(500) {
+            self.scripts[0].clear();
+            self.scripts[OTHER_NODE].clear();
+        }
+    }
+
+    /// The connections of a node break.
+    pub(super) fn break_connections(&mut self, node: usize) {
+        self.sockets.retain(|(of, ..), _| *of != node);
+    }
+
+    /// A connection carries its messages in order.
+    pub(super) fn in_order(&mut self, event: &Event, at_us: u64) -> u64 {
+        let (name, is_up) = match event {
+            Event::Sent { from, sent, .. } => ((from.node, from.life, sent.socket), true),
+            Event::Pushed { node, life, socket, .. } => ((*node, *life, *socket), false),
+            _ => return at_us,
+        };
+        let last_us = self.order_us.entry((name, is_up)).or_default();
+        *last_us = at_us.max(*last_us);
+        *last_us
+    }
+
+    /// One step of a slot.
+    fn step(&mut self, tag: &str) -> Option<usize> {
+        let slot = self.slots.entry(tag.to_owned()).or_default();
+        match slot.moving {
+            None => slot.moving = Some(false),
+            Some(false) => slot.moving = Some(true),
+            Some(true) => return Some(self.settle(tag)),
+        }
+        None
+    }
+
+    /// A slot arrives; returns the node that has it no longer.
+    fn settle(&mut self, tag: &str) -> usize {
+        let slot = self.slots.entry(tag.to_owned()).or_default();
+        let old = if slot.is_other { OTHER_NODE } else { 0 };
+        *slot = Slot { is_other: !slot.is_other, moving: None };
+        old
+    }
+
+    /// Returns why a node does not run a request for this key, if so.
+    fn redirects(&self, node: usize, key: &str, keys: usize, is_asking: bool) -> Option<Reply> {
+        if !self.link.is_cluster || server_of(node) != 0 {
+            return None;
+        }
+        let slot = self.slots.get(tag_of(key)).copied().unwrap_or_default();
+        let nodes = [0, OTHER_NODE];
+        let (has, gets) =
+            (nodes[usize::from(slot.is_other)], nodes[usize::from(!slot.is_other)]);
+        let redirect = |code: &str, node| Some(Reply::error(format!("{code} 7 {}", address(node))));
+        match slot.moving {
+            Some(true) if node == has => redirect("ASK", gets),
+            Some(true) if node == gets && is_asking => None,
+            Some(false) if node == has && keys > 1 => {
+                Some(Reply::error("TRYAGAIN Multiple keys request during rehashing of slot"))
+            }
+            _ if node == has => None,
+            _ => redirect("MOVED", has),
+        }
+    }
+}
+
+/// What a script is for.
+#[derive(Clone, Copy)]
+enum Known {
+    One(&'static Script),
+    Many(&'static Script),
+    Rewrite,
+    Sharded,
+}
+
+struct Scripts {
+    by_digest: HashMap<&'static str, Known>,
+    by_text: HashMap<&'static [u8], &'static str>,
+}
+
+static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
+    let mut scripts = Scripts { by_digest: HashMap::new(), by_text: HashMap::new() };
+    let mut add = |digest: &'static str, text: &'static str, known| {
+        scripts.by_digest.insert(digest, known);
+        scripts.by_text.insert(text.as_bytes(), digest);
+    };
+    for id in ScriptId::ALL {
+        let (one, many) = (script(id), batch_script(id));
+        add(one.digest(), one.source(), Known::One(one));
+        add(many.digest(), many.source(), Known::Many(many));
+    }
+    for (text, known) in [(REWRITE, Known::Rewrite), (SHARDED_CHANNELS, Known::Sharded)] {
+        add(sha1_hex(text.as_bytes()).leak(), text, known);
+    }
+    scripts
+});
+
+/// Refusals that pass, after which nothing was done.
+const PASSING: [&str; 8] = [
+    "LOADING Redis is loading the dataset in memory",
+    "READONLY You can't write against a read only replica.",
+    "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+    "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+    "NOREPLICAS Not enough good replicas to write.",
+    "CLUSTERDOWN The cluster is down",
+    "TRYAGAIN Multiple keys request during rehashing of slot",
+    "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk.",
+];
+
+/// What a server does with a request beside its commands.
+struct Conversation {
+    from: From,
+    sent_us: u64,
+    node: usize,
+    call: Option<u64>,
+    is_asking: bool,
+    /// The memory has no room.
+    is_full: bool,
+    /// How long the replies wait for replicas.
+    waits_us: u64,
+}
+
+impl World<'_> {
+    fn servers(&mut self) -> &mut Servers {
+        self.servers.as_mut().expect("it is reached by a link")
+    }
+
+    /// Whether something goes wrong, in so many of a thousand cases.
+    fn fails(&mut self, permille: u32) -> bool {
+        !self.is_well() && self.servers().draw.chance(permille)
+    }
+
+    /// A request arrives.
+    pub(super) fn receive(&mut self, from: From, sent_us: u64, sent: Sent) -> Result<(), Fault> {
+        let Sent { node, socket, .. } = sent;
+        let (is_well, now_us) = (self.is_well(), self.now_us);
+        let is_away = self.is_away(server_of(node));
+        let link = self.servers().link;
+        let name = (from.node, from.life, socket);
+        if is_away {
+            // Some networks say so.
+            if self.fails(300) {
+                self.hang_up(name);
+            }
+            return Ok(());
+        }
+        if sent.connects() {
+            if self.fails(link.rejects) {
+                let error = LinkError::not_sent("ERR max number of clients reached");
+                self.replies(from, 0, Err(error));
+                return Ok(());
+            }
+            let way = (from.node, from.life, node, sent.listens);
+            if !self.servers().connected.insert(way) {
+                self.rare.saw(Rare::Reconnected);
+            }
+        }
+        let (restarts, silences, closes) =
+            (self.fails(link.restarts), self.fails(link.silences), self.fails(link.closes));
+        let (forgets, moves) = (self.fails(link.forgets), self.fails(link.moves));
+        let (refuses, is_full, cuts) = (self.fails(link.refuses), self.fails(link.full), self.fails(link.cuts));
+        let known = self.servers().sockets.entry(name).or_default();
+        let is_stale = link.idle_us.is_some_and(|idle_us| {
+            known.seen_us > 0 && now_us - known.seen_us > idle_us && !(is_well && sent.listens)
+        });
+        (known.node, known.seen_us) = (node, now_us);
+        known.carries_nothing |= silences || is_stale;
+        if known.carries_nothing {
+            return Ok(());
+        }
+        if restarts {
+            self.restart(node);
+            return Ok(());
+        }
+        if closes {
+            self.hang_up(name);
+            return Ok(());
+        }
+        if forgets {
+            self.servers().scripts[node].clear();
+        }
+        self.move_slot(&sent, moves);
+        let replies = if refuses {
+            let refusal = self.servers().draw.one_of(&PASSING);
+            self.say(Who::Store, || format!("refuses: {refusal}"));
+            (0, vec![Reply::error(refusal); sent.words.len()])
+        } else {
+            let (call, is_asking, waits_us) = (sent.call, false, 0);
+            let mut talk = Conversation { from, sent_us, node, call, is_asking, is_full, waits_us };
+            let replies = self.converse(&mut talk, name, &sent.words)?;
+            (talk.waits_us, replies)
+        };
+        match cuts {
+            true => self.hang_up(name),
+            false => self.replies(from, replies.0, Ok(replies.1)),
+        }
+        Ok(())
+    }
+
+    fn replies(&mut self, from: From, after_us: u64, replies: Result<Vec<Reply>, LinkError>) {
+        let answer: Answer = Ok(Box::new(replies));
+        match after_us {
+            0 => self.send(Event::Answer { to: from, answer }),
+            _ => {
+                let at_us = self.now_us + after_us + self.plan.network.least_us;
+                self.queue.push(at_us, Event::Answer { to: from, answer });
+            }
+        }
+    }
+
+    /// A server closes a connection.
+    fn hang_up(&mut self, name: Name) {
+        self.servers().sockets.remove(&name);
+        let (node, life, socket) = name;
+        self.send(Event::Closed { node, life, socket });
+    }
+
+    /// A server ends, and begins again with its data.
+    fn restart(&mut self, node: usize) {
+        self.say(Who::Store, || format!("node {node} restarts"));
+        self.servers().scripts[node].clear();
+        let sockets = &self.servers().sockets;
+        let of: Vec<Name> =
+            sockets.iter().filter(|(_, it)| it.node == node).map(|(name, _)| *name).collect();
+        of.into_iter().for_each(|name| self.hang_up(name));
+    }
+
+    /// The slot of a request may go on to the other node, where it then stays once all is well.
+    fn move_slot(&mut self, sent: &Sent, moves: bool) {
+        let is_well = self.is_well();
+        let servers = self.servers();
+        let Some(key) = sent.words.iter().find_map(|words| words.key.as_deref()) else { return };
+        if !servers.link.is_cluster || server_of(sent.node) != 0 {
+            return;
+        }
+        let tag = tag_of(key);
+        let is_moving = servers.slots.get(tag).is_some_and(|slot| slot.moving.is_some());
+        let old = match (moves, is_well && is_moving) {
+            (_, true) => Some(servers.settle(tag)),
+            (true, _) => servers.step(tag),
+            _ => None,
+        };
+        let Some(old) = old else { return };
+        self.say(Who::Store, || format!("slot {tag} leaves node {old}"));
+        if !self.servers().link.is_sharded {
+            return;
+        }
+        // A node that has the slot no longer ends its subscriptions.
+        let mut lost = Vec::new();
+        for (name, socket) in &mut self.servers().sockets {
+            let is_lost = |channel: &String| socket.node == old && tag_of(channel) == tag;
+            let gone: Vec<String> = socket.channels.iter().filter(|it| is_lost(it)).cloned().collect();
+            socket.channels.retain(|channel| !gone.contains(channel));
+            lost.extend(gone.into_iter().map(|channel| (*name, channel)));
+        }
+        for ((node, life, socket), channel) in lost {
+            self.send(Event::Pushed { node, life, socket, channel, message: None });
+        }
+    }
+
+    /// Does what a connection asks for, in order.
+    fn converse(
+        &mut self,
+        talk: &mut Conversation,
+        name: Name,
+        words: &[Words],
+    ) -> Result<Vec<Reply>, Fault> {
+        let mut replies = Vec::with_capacity(words.len());
+        // The commands of a transaction, and whether one was refused.
+        let mut queued: Option<(Vec<&Words>, bool)> = None;
+        for words in words {
+            let reply = match (words.name, &mut queued) {
+                ("MULTI", _) => {
+                    queued = Some((Vec::new(), false));
+                    Reply::Other
+                }
+                ("EXEC", _) => match queued.take() {
+                    Some((all, false)) => {
+                        let all = all.into_iter().map(|words| self.script(talk, words));
+                        Reply::List(all.collect::<Result<_, _>>()?)
+                    }
+                    _ => Reply::error("EXECABORT Transaction discarded because of previous errors."),
+                },
+                (_, Some((all, is_refused))) => match self.redirected(talk, words) {
+                    Some(refused) => {
+                        *is_refused = true;
+                        refused
+                    }
+                    None => {
+                        all.push(words);
+                        Reply::Other
+                    }
+                },
+                ("ASKING", None) => {
+                    talk.is_asking = true;
+                    replies.push(Reply::Other);
+                    continue;
+                }
+                ("EVAL" | "EVALSHA", None) => match self.redirected(talk, words) {
+                    Some(refused) => refused,
+                    None => self.script(talk, words)?,
+                },
+                ("WAIT", None) => self.wait(talk, words),
+                ("SUBSCRIBE" | "SSUBSCRIBE", None) => self.listen(talk, name, words),
+                ("UNSUBSCRIBE" | "SUNSUBSCRIBE", None) => {
+                    let channel = words.key.as_deref().unwrap_or_default();
+                    let socket = self.servers().sockets.get_mut(&name);
+                    socket.into_iter().for_each(|socket| _ = socket.channels.remove(channel));
+                    Reply::Other
+                }
+                ("PING" | "HELLO", None) => Reply::Other,
+                (other, None) => {
+                    return fault(Kind::Error, format!("a server is sent {other}"));
+                }
+            };
+            // It holds for the next command, or the whole transaction.
+            talk.is_asking &= queued.is_some();
+            replies.push(reply);
+        }
+        Ok(replies)
+    }
+
+    fn redirected(&mut self, talk: &Conversation, words: &Words) -> Option<Reply> {
+        let key = words.key.as_deref()?;
+        let keys = if words.arguments.get(1).is_some_and(|number| number == b"2") { 2 } else { 1 };
+        let refused = self.servers().redirects(talk.node, key, keys, talk.is_asking)?;
+        if matches!(&refused, Reply::Error(error) if error.code() != "TRYAGAIN") {
+            self.rare.saw(Rare::Redirected);
+        }
+        Some(refused)
+    }
+
+    /// Says how many replicas have what was written.
+    fn wait(&mut self, talk: &mut Conversation, words: &Words) -> Reply {
+        let number = |at: usize| -> u64 {
+            let digits = words.arguments.get(at).map(|it| String::from_utf8_lossy(it));
+            digits.and_then(|it| it.parse().ok()).unwrap_or_default()
+        };
+        let (wanted, millis, is_well) = (number(0), number(1), self.is_well());
+        let servers = self.servers();
+        let lags = !is_well && servers.draw.chance(servers.link.lags);
+        let count = match lags {
+            true => servers.draw.between(0, wanted.saturating_sub(1)),
+            // Others that are there are counted, too.
+            false => wanted + servers.draw.between(0, 1),
+        };
+        if lags {
+            talk.waits_us = millis * 1000;
+        }
+        if let Some(call) = talk.call {
+            servers.calls.acknowledged(call, count as u32);
+        }
+        Reply::Integer(count as i64)
+    }
+
+    fn listen(&mut self, talk: &Conversation, name: Name, words: &Words) -> Reply {
+        let channel = words.key.clone().unwrap_or_default();
+        if words.name == "SSUBSCRIBE"
+            && let Some(refused) = self.servers().redirects(talk.node, &channel, 1, false)
+        {
+            self.rare.saw(Rare::Redirected);
+            return refused;
+        }
+        let servers = self.servers();
+        let socket = servers.sockets.entry(name).or_default();
+        socket.channels.insert(channel.clone());
+        if !servers.listened.insert((name.0, name.1, channel)) {
+            self.rare.saw(Rare::Resubscribed);
+        }
+        Reply::Other
+    }
+
+    /// Runs a script, if the node knows it.
+    fn script(&mut self, talk: &mut Conversation, words: &Words) -> Result<Reply, Fault> {
+        let Some(text) = words.arguments.first() else {
+            return fault(Kind::Error, format!("a server is sent {} alone", words.name));
+        };
+        let digest = match words.name {
+            "EVAL" => SCRIPTS.by_text.get(&text[..]).copied(),
+            _ => std::str::from_utf8(text)
+                .ok()
+                .and_then(|digest| SCRIPTS.by_digest.get_key_value(digest))
+                .map(|(digest, _)| *digest),
+        };
+        let Some(digest) = digest else {
+            return fault(Kind::Error, "a server is sent a script that is not shipped".to_owned());
+        };
+        let known = &mut self.servers().scripts[talk.node];
+        if words.name == "EVAL" {
+            known.insert(digest);
+        } else if !known.contains(digest) {
+            self.rare.saw(Rare::NoScript);
+            return Ok(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
+        }
+        let number: Option<usize> = words
+            .arguments
+            .get(1)
+            .and_then(|number| String::from_utf8_lossy(number).parse().ok());
+        let rest = words.arguments.get(2..).unwrap_or_default();
+        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number)) else {
+            return fault(Kind::Error, "a server is sent a wrong number of keys".to_owned());
+        };
+        let keys: Vec<String> =
+            keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
+        let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+        match SCRIPTS.by_digest[digest] {
+            Known::Sharded => Ok(Reply::Integer(i64::from(self.servers().link.is_sharded))),
+            Known::Rewrite => self.on_keys(talk, |world| {
+                let server = server_of(talk.node);
+                let keys: Vec<String> =
+                    keys.iter().map(|key| on_server(server, key.clone())).collect();
+                world.keys.eval(REWRITE, &keys, &[], world.now_us)
+            }),
+            Known::One(script) => self.one(talk, script.id(), &keys, &arguments),
+            Known::Many(script) => self.many(talk, script, &keys, &arguments),
+        }
+    }
+
+    /// Lets the primary that answers this client do something.
+    fn on_keys<T>(
+        &mut self,
+        talk: &Conversation,
+        does: impl FnOnce(&mut Self) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let is_old = self.keys.is_old(talk.from.node);
+        if is_old {
+            self.rare.saw(Rare::OldPrimary);
+            self.keys.swap();
+        }
+        self.keys.set_full(talk.is_full);
+        let done = does(self);
+        self.keys.set_full(false);
+        if is_old {
+            self.keys.swap();
+        }
+        done
+    }
+
+    /// One call on one key.
+    fn one(
+        &mut self,
+        talk: &Conversation,
+        script: ScriptId,
+        keys: &[String],
+        arguments: &[&[u8]],
+    ) -> Result<Reply, Fault> {
+        let call = self.caller(talk, &keys[0], script, arguments)?;
+        let server = server_of(talk.node);
+        let own: Vec<String> = keys.iter().map(|key| on_server(server, key.clone())).collect();
+        self.watch(talk.from, talk.sent_us, &keys[0], &call.1);
+        self.on_keys(talk, |world| {
+            let reply = world.keys.call(script, &own, arguments, world.now_us)?;
+            world.done(talk, call, &own[0], &reply, true)?;
+            Ok(reply)
+        })
+    }
+
+    /// One call on several keys.
+    fn many(
+        &mut self,
+        talk: &Conversation,
+        script: &Script,
+        keys: &[String],
+        arguments: &[&[u8]],
+    ) -> Result<Reply, Fault> {
+        if keys.len() != arguments.len() {
+            return fault(Kind::Error, "a batch has as many keys as arguments".to_owned());
+        }
+        let server = server_of(talk.node);
+        let own: Vec<String> = keys.iter().map(|key| on_server(server, key.clone())).collect();
+        self.on_keys(talk, |world| {
+            let reply = world.keys.eval(script.source(), &own, arguments, world.now_us)?;
+            let Reply::List(replies) = &reply else { return Ok(reply) };
+            let mut is_part = false;
+            for (at, reply) in replies.iter().enumerate() {
+                let is_last = !own[at + 1..].contains(&own[at]);
+                is_part |= matches!(reply, Reply::List(all) if matches!(all[..], [Reply::Bytes(_)]));
+                let call = world.caller(talk, &keys[at], script.id(), &[arguments[at]])?;
+                world.watch(talk.from, talk.sent_us, &keys[at], &call.1);
+                world.done(talk, call, &own[at], reply, is_last)?;
+            }
+            if is_part {
+                world.rare.saw(Rare::BatchCut);
+            }
+            Ok(reply)
+        })
+    }
+
+    /// Returns the call that a script is sent for.
+    fn caller(
+        &mut self,
+        talk: &Conversation,
+        key: &str,
+        script: ScriptId,
+        arguments: &[&[u8]],
+    ) -> Result<((u64, usize), AnyCommand), Fault> {
+        let found = talk.call.and_then(|call| {
+            let (index, command) = self.servers().calls.find(call, key, script, arguments)?;
+            Some(((call, index), command))
+        });
+        match found {
+            Some(found) => Ok(found),
+            None => fault(Kind::Untold, format!("{script:?} on {key}, which nobody has called")),
+        }
+    }
+
+    /// A script has replied to a call: unless that is an error, its machine does the same.
+    fn done(
+        &mut self,
+        talk: &Conversation,
+        (call, command): ((u64, usize), AnyCommand),
+        key: &str,
+        reply: &Reply,
+        is_last: bool,
+    ) -> Result<(), Fault> {
+        let is_error = match reply {
+            Reply::Error(_) => true,
+            Reply::List(all) => matches!(all[..], [Reply::Bytes(_)]),
+            _ => false,
+        };
+        if is_error {
+            return Ok(());
+        }
+        let Ran { answer, message } = self.run(key, &command, Some((reply, is_last)))?;
+        if let Some(message) = message {
+            self.publish(talk, key, &message);
+        }
+        self.servers().calls.ran(call, answer.ok())
+    }
+
+    fn publish(&mut self, talk: &Conversation, key: &str, message: &str) {
+        let is_old = self.keys.is_old(talk.from.node);
+        let mut to = Vec::new();
+        let (node, is_sharded) = (talk.node, self.servers().link.is_sharded);
+        for (name, socket) in &self.servers().sockets {
+            let is_near = !is_sharded || socket.node == node;
+            if is_near && !socket.carries_nothing && socket.channels.contains(key) {
+                to.push(*name);
+            }
+        }
+        for (node, life, socket) in to {
+            if self.keys.is_old(node) == is_old {
+                let (channel, message) = (key.to_owned(), Some(message.to_owned()));
+                self.send(Event::Pushed { node, life, socket, channel, message });
+            }
+        }
+    }
+}
+
