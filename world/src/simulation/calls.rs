@@ -18,8 +18,8 @@ use super::same::is_same;
 /// A connection in doubt is replaced after a second at the earliest.
 const RECONNECTED_US: u64 = 2 * SECOND;
 
-/// So many calls may fail after that, since a connection to several nodes is in doubt only then.
-const DOUBTS: u32 = 2;
+/// So many calls may fail whenever they are made, since a connection to several nodes is in doubt only then.
+const DOUBTS: u32 = 6;
 
 thread_local! {
     /// The call whose future is polled.
@@ -43,17 +43,16 @@ struct All {
     /// From then on servers answer.
     well_us: u64,
     timeout_us: u64,
-    /// How each way to a server does from then on.
-    ways: BTreeMap<Way, Doing>,
+    /// The ways to servers on which the latest calls from then on have failed.
+    failing: BTreeMap<Way, Failing>,
 }
 
 /// A life of a node, and a server.
 pub(super) type Way = (usize, u32, usize);
 
-#[derive(Default)]
-struct Doing {
+struct Failing {
     since_us: u64,
-    failed: u32,
+    calls: u32,
 }
 
 struct Made {
@@ -86,7 +85,7 @@ impl Calls {
             rare: Vec::new(),
             well_us: plan.sure_us(),
             timeout_us: plan.timeout_us,
-            ways: BTreeMap::new(),
+            failing: BTreeMap::new(),
         })))
     }
 
@@ -262,22 +261,24 @@ impl Calls {
 }
 
 impl All {
-    /// Calls are answered from some time after all is well on.
+    /// Once all is well, one of the calls that fail in a row is made on a connection that is good.
     fn does(&mut self, way: Way, began_us: u64, has_failed: bool, now_us: u64) {
         if began_us < self.well_us {
             return;
         }
-        let doing = self.ways.entry(way).or_insert(Doing { since_us: began_us, failed: 0 });
+        if !has_failed {
+            self.failing.remove(&way);
+            return;
+        }
+        let failing = self.failing.entry(way).or_insert(Failing { since_us: began_us, calls: 0 });
+        failing.calls += 1;
+        let Failing { since_us, calls } = *failing;
         let bound_us = RECONNECTED_US + 4 * self.timeout_us;
-        if has_failed && began_us > doing.since_us + bound_us {
-            doing.failed += 1;
-            if doing.failed > DOUBTS {
-                let what = format!(
-                    "calls of {way:?} since {} us, and one from {began_us} us until {now_us} us fails",
-                    doing.since_us
-                );
-                self.fault.get_or_insert(Fault { kind: Kind::Starved, what });
-            }
+        if began_us > since_us + bound_us && calls > DOUBTS {
+            let what = format!(
+                "{calls} calls of {way:?} from {since_us} us on fail, the last one at {now_us} us"
+            );
+            self.fault.get_or_insert(Fault { kind: Kind::Starved, what });
         }
     }
 }

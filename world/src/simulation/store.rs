@@ -67,7 +67,12 @@ impl<'s> Keys<'s> {
     pub(super) fn new(plan: &Plan, scripts: Option<&'s mut SimStore>, planted: Planted) -> Self {
         let has_replica = plan.has(|wrong| matches!(wrong, Wrong::Failover { .. }));
         let mut scripts = scripts.filter(|_| !has_replica || plan.link.is_some());
-        scripts.iter_mut().for_each(|scripts| scripts.flush_all());
+        scripts.iter_mut().for_each(|scripts| {
+            scripts.flush_all();
+            // A world that failed may have left some.
+            scripts.set_full(false);
+            _ = (scripts.take_keys(), scripts.take_published());
+        });
         Keys {
             slots: BTreeMap::new(),
             stored: plan.options.stored.map(|terms| terms.of(plan.limit)),
@@ -262,6 +267,7 @@ impl<'s> Keys<'s> {
                 scripts.execute(&[b"PEXPIREAT", key.as_bytes(), expire_ms.as_bytes()]);
             }
         }
+        _ = scripts.take_keys();
     }
 
     /// Returns what a request of a limiter would be told.

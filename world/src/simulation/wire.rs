@@ -37,7 +37,7 @@ impl World<'_> {
         let takes_us = takes_us + self.planted.later_us + connecting_us.saturating_sub(self.now_us);
         if self.is_well() {
             // An attempt has time for an answer.
-            self.arrives(self.now_us + takes_us.min(timeout_us / 16), event);
+            self.arrives(self.now_us + takes_us.min(timeout_us / self.plan.hops()), event);
             return;
         }
         if is_lost {

@@ -158,7 +158,13 @@ impl Connection {
         let waiting = send(&ports, |number| {
             Out::Sent(Sent { number, node, socket, words, call, listens: self.open.sink.is_some() })
         });
-        match select(waiting, late).await {
+        let answered = select(waiting, late).await;
+        let mut locked = lock(&ports);
+        let now = locked.clock();
+        let used = locked.sockets.get_mut(&socket).and_then(|socket| socket.used.as_mut());
+        used.into_iter().for_each(|used| *used = now);
+        drop(locked);
+        match answered {
             Either::Left((Ok(replies), _)) => {
                 *replies.downcast::<Result<Vec<Reply>, LinkError>>().expect("replies")
             }
@@ -171,7 +177,8 @@ impl Connection {
     fn is_checked(&self, ports: &mut Ports, socket: u64, words: &[Words]) {
         let now = ports.clock();
         let Some(socket) = ports.sockets.get_mut(&socket) else { return };
-        let before = socket.used.replace(now);
+        let makes = words[0].name == "HELLO";
+        let before = std::mem::replace(&mut socket.used, (!makes).then_some(now));
         let is_idle = before.is_some_and(|before| now - before > IDLE + Duration::from_millis(1));
         let needs_check = matches!(words[0].name, "EVALSHA" | "EVAL" | "MULTI");
         if is_idle && needs_check && !self.is_cluster && self.open.sink.is_none() {

@@ -75,6 +75,12 @@ impl Link {
 }
 
 impl Plan {
+    /// Returns for how many messages there is time in a call: an attempt has a quarter of it. Where there is a connection,
+    /// it may be made and checked, and a script sent, before.
+    pub(in crate::simulation) fn hops(&self) -> u64 {
+        if self.link.is_some() { 64 } else { 16 }
+    }
+
     /// Lets the shipped store stand on simulated servers in some worlds.
     pub(super) fn reach_by_link(&mut self, draw: &mut Draw) {
         if !draw.chance(100) {

@@ -402,7 +402,7 @@ impl Plan {
 
     fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
         let Network { most_us, lost, late, twice, stuck, .. } = self.network;
-        let is_fast = 16 * most_us < self.timeout_us;
+        let is_fast = self.hops() * most_us < self.timeout_us;
         is_fast
             && (lost, late, twice, stuck) == (0, 0, 0, 0)
             && self.link.is_none_or(Link::is_calm)
@@ -432,9 +432,7 @@ impl Plan {
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // What was under way is settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
-        // A connection is made and checked, and a script sent, where there is one.
-        let hops = if self.link.is_some() { 64 } else { 16 };
-        is_known.then_some(poll_us + hops * most_us + 10 * MILLI + broken_us)
+        is_known.then_some(poll_us + self.hops() * most_us + 10 * MILLI + broken_us)
     }
 
     /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.
