@@ -3,11 +3,13 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use futures_util::future::BoxFuture;
 #[cfg(feature = "tokio")]
 use tokio::{runtime::Handle, task::JoinHandle};
 
+use crate::clock::now;
 use crate::link::{Link, LinkError};
 
 /// Makes the futures by which a client connects.
@@ -20,6 +22,8 @@ pub(crate) type Making<C> = BoxFuture<'static, Result<C, LinkError>>;
 #[derive(Clone)]
 pub(crate) struct Made<C> {
     pub(crate) connection: C,
+    /// When it was made.
+    pub(crate) at: Instant,
     /// A task that ends with the runtime.
     #[cfg(feature = "tokio")]
     lodger: Option<Arc<Task<()>>>,
@@ -83,7 +87,7 @@ impl<C: Link + 'static> Attempt<C> {
             return;
         }
         let making = (self.make)();
-        let made = |connection, lodger| Made { connection, lodger };
+        let made = |connection, lodger| Made { connection, at: now(), lodger };
         let connecting: Making<Made<C>> = match runtime {
             None => Box::pin(async move { making.await.map(|connection| made(connection, None)) }),
             Some(runtime) => {
@@ -101,7 +105,7 @@ impl<C: Link + 'static> Attempt<C> {
     fn connect_here(&mut self) {
         if self.places.is_empty() {
             let making = (self.make)();
-            let made = async { making.await.map(|connection| Made { connection }) };
+            let made = async { making.await.map(|connection| Made { connection, at: now() }) };
             self.places.push(((), Box::pin(made)));
         }
     }

@@ -127,7 +127,8 @@ impl<C: Pipeline + Clone + 'static> ConnectionPool<C> {
             let health = Health::of(result.as_ref().map(|(reply, _)| reply));
             (result, health)
         };
-        self.with(call, send).await?
+        // A check has half of the call's time.
+        self.with(&call.clone().by(Some(wait.deadline())), send).await?
     }
 }
 

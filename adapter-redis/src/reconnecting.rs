@@ -48,7 +48,8 @@ struct State<C> {
     next: Option<Connecting<C>>,
     doubts: u32,
     since: Instant,
-    /// When the latest use began on a connection that needed no check, or had passed it.
+    /// When the latest use began on a connection that needed no check, or had passed it. One that was not used since it
+    /// was made has been idle since then.
     used: Option<Instant>,
     /// The current one is the final error.
     is_closed: bool,
@@ -161,8 +162,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
             self.replace(&mut state);
         }
-        let is_idle =
-            state.used.is_some_and(|used| now.saturating_duration_since(used) >= self.idle);
+        let made = state.current.peek().and_then(|made| made.as_ref().ok()).map(|made| made.at);
+        let used = made.map(|at| state.used.unwrap_or(at));
+        let is_idle = used.is_some_and(|used| now.saturating_duration_since(used) >= self.idle);
         let is_fresh = !is_idle && (state.doubts == 0 || self.in_background);
         if is_fresh {
             state.used = Some(now);
@@ -204,7 +206,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             _ => state.doubts += 1,
         }
         let has_failed = is_whole && using.check == Some(Check::Failed);
-        if !(has_failed || state.doubts >= DOUBTS) || now().saturating_duration_since(state.since) < AGE {
+        if !(has_failed || state.doubts >= DOUBTS)
+            || now().saturating_duration_since(state.since) < AGE
+        {
             return;
         }
         if is_whole {

@@ -71,6 +71,11 @@ impl ReplicaWait {
         ReplicaWait { replicas, deadline: now() + patience.min(LONGEST) }
     }
 
+    /// Returns when it ends.
+    pub(crate) fn deadline(self) -> Instant {
+        self.deadline
+    }
+
     /// Returns the time left, in whole milliseconds: at least one, since zero means for ever to a server.
     pub fn left(self) -> Duration {
         let left = self.deadline.saturating_duration_since(now()).as_millis();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Shows what `lockage-world check` finds in a copy of the client.
+"""Shows what `lockage-world check` finds in a copy of the client and of the store on Redis.
 
     world/planted/find.py [--seeds N] [--only TEXT] [--write]
 
@@ -160,11 +160,12 @@ def campaign(binary, start, seeds, bug=""):
 
 
 def plant(tree, known):
-    source = tree / "client/src"
     for bug in known:
-        switch = f'crate::is_planted("{bug["name"]}")'
-        replace(source / bug["file"], bug["old"], bug["new"].replace("BUG", switch))
-    with open(source / "lib.rs", "a") as library:
+        crate, _, file = bug["file"].rpartition("src/")
+        path = tree / (crate or "client") / "src" / file
+        switch = f'{"lockage" if crate else "crate"}::is_planted("{bug["name"]}")'
+        replace(path, bug["old"], bug["new"].replace("BUG", switch))
+    with open(tree / "client/src/lib.rs", "a") as library:
         library.write(SWITCH)
 
 

@@ -47,8 +47,8 @@ struct All {
     failing: BTreeMap<Way, Failing>,
 }
 
-/// A life of a node, and a server.
-pub(super) type Way = (usize, u32, usize);
+/// A life of a node, a server, and whether many calls at once.
+pub(super) type Way = (usize, u32, usize, bool);
 
 struct Failing {
     since_us: u64,
@@ -64,6 +64,7 @@ struct Made {
     replied: u32,
     /// How many replicas have acknowledged it.
     acknowledged: Vec<u32>,
+    has_failed: bool,
 }
 
 struct Part {
@@ -111,7 +112,8 @@ impl Calls {
             redirected: None,
         };
         let (parts, acknowledged) = (each.map(part).collect(), Vec::new());
-        let made = Made { parts, way, began_us, sent: 0, replied: 0, acknowledged };
+        let made =
+            Made { parts, way, began_us, sent: 0, replied: 0, acknowledged, has_failed: false };
         all.calls.insert(number, made);
         number
     }
@@ -134,6 +136,11 @@ impl Calls {
 
     pub(super) fn fails(&self, kind: Kind, what: String) {
         self.all().fault.get_or_insert(Fault { kind, what });
+    }
+
+    /// Returns when its caller began.
+    pub(super) fn began_us(&self, number: u64) -> Option<u64> {
+        self.all().calls.get(&number).map(|made| made.began_us)
     }
 
     /// A request with a script is sent for it, after so many redirections.
@@ -235,27 +242,29 @@ impl Calls {
         &self,
         (number, index): (u64, usize),
         answer: Result<&dyn Any, &StoreError>,
-        now_us: u64,
     ) {
         let mut all = self.all();
         let made = all.calls.get_mut(&number).expect("it began");
-        let (began_us, way, is_settled) =
-            (made.began_us, made.way, made.sent == made.replied);
-        let verdict = made.parts[index].answered(answer, is_settled);
-        if let Err(fault) = verdict {
+        let is_settled = made.sent == made.replied;
+        let part = &mut made.parts[index];
+        let failed = matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)));
+        made.has_failed |= failed;
+        if let Err(fault) = part.answered(answer, is_settled) {
             all.fault.get_or_insert(fault);
         }
-        let has_failed =
-            matches!(answer, Err(StoreError::NotDone(_) | StoreError::Unknown(_)));
-        all.does(way, began_us, has_failed, now_us);
     }
 
-    /// Its caller does not wait for it any more, after so long.
-    pub(super) fn dropped(&self, number: u64, patience_us: u64, now_us: u64) {
+    /// Its caller has its answers, or does not wait for them any more.
+    pub(super) fn ends(&self, number: u64, patience_us: Option<u64>, now_us: u64) {
         let mut all = self.all();
-        let Made { began_us, way, .. } = all.calls[&number];
-        if now_us >= began_us + patience_us {
-            all.does(way, began_us, true, now_us);
+        let Made { began_us, way, has_failed, .. } = all.calls[&number];
+        match patience_us {
+            None => all.does(way, began_us, has_failed, now_us),
+            Some(patience_us) if now_us >= began_us + patience_us => {
+                all.does(way, began_us, true, now_us);
+            }
+            // Nothing is known of one that is cancelled.
+            Some(_) => {}
         }
     }
 }

@@ -89,9 +89,14 @@ pub(super) enum Event {
         life: u32,
         socket: u64,
     },
+    /// A slot on its way to another node moves on.
+    SlotMoves {
+        tag: String,
+    },
     /// A node calls many keys at once.
     Sweep {
         node: usize,
+        is_well: bool,
     },
     /// What a node sends once it no longer stands still.
     Out {
@@ -219,7 +224,10 @@ impl<'p> World<'p> {
             world.queue.push(trouble.at_us, Event::Trouble(index));
         }
         if let Some(at_us) = plan.link.and_then(|link| link.sweep_us) {
-            (0..plan.ppm.len()).for_each(|node| world.queue.push(at_us, Event::Sweep { node }));
+            for node in 0..plan.ppm.len() {
+                world.queue.push(at_us, Event::Sweep { node, is_well: false });
+            }
+            world.queue.push(plan.sure_us(), Event::Sweep { node: 0, is_well: true });
         }
         world
     }
@@ -273,7 +281,7 @@ impl<'p> World<'p> {
             Event::Published { node, .. }
             | Event::Pushed { node, .. }
             | Event::Closed { node, .. }
-            | Event::Sweep { node }
+            | Event::Sweep { node, .. }
             | Event::Timer { node }
             | Event::Up { node } => Some(*node),
             Event::Probe => Some(0),
@@ -284,6 +292,7 @@ impl<'p> World<'p> {
                 _ => None,
             },
             Event::OldEnds
+            | Event::SlotMoves { .. }
             | Event::Request { .. }
             | Event::Sent { .. }
             | Event::Subscribe { .. }
@@ -305,6 +314,10 @@ impl<'p> World<'p> {
                 }
                 Event::Trouble(index) => self.trouble(self.plan.troubles[index].what),
                 Event::OldEnds => self.end_old(),
+                Event::SlotMoves { tag } => {
+                    self.step_slot(&tag);
+                    Ok(())
+                }
                 // It was sent, whatever the process does by now.
                 Event::Out { node, life, done } if self.nodes[node].life == life => {
                     self.set_timer(node, self.now_us);
@@ -354,8 +367,11 @@ impl<'p> World<'p> {
                 host.pushed(socket, &channel, message.as_deref());
             }
             Event::Closed { life, socket, .. } if life == *now_life => host.closed(socket),
-            Event::Sweep { .. } => {
-                let task = host.clone().sweep(Duration::from_micros(self.plan.timeout_us));
+            Event::Sweep { is_well, .. } => {
+                let timeout = Duration::from_micros(self.plan.timeout_us);
+                // As long as it may take to be sure that none is answered.
+                let (rounds, every) = if is_well { (8, 4 * timeout) } else { (3, Duration::ZERO) };
+                let task = host.clone().sweep(timeout, rounds, every.max(timeout / 100));
                 self.nodes[node].start_task(Box::pin(task));
             }
             _ => {}

@@ -66,6 +66,9 @@ impl Words {
 /// The second node of the cluster whose first one is the store.
 const OTHER_NODE: usize = SERVERS;
 
+/// The longest step of a slot: meanwhile two keys of it may not be there, and messages of one node are not the other's.
+pub(super) const STEP_US: u64 = 20_000;
+
 /// Returns the server whose keys a node has.
 fn server_of(node: usize) -> usize {
     if node == OTHER_NODE { 0 } else { node }
@@ -162,23 +165,19 @@ impl Servers {
         *last_us
     }
 
-    /// One step of a slot.
+    /// One step of a slot; returns the node that has it no longer.
     fn step(&mut self, tag: &str) -> Option<usize> {
         let slot = self.slots.entry(tag.to_owned()).or_default();
         match slot.moving {
             None => slot.moving = Some(false),
             Some(false) => slot.moving = Some(true),
-            Some(true) => return Some(self.settle(tag)),
+            Some(true) => {
+                let old = if slot.is_other { OTHER_NODE } else { 0 };
+                *slot = Slot { is_other: !slot.is_other, moving: None };
+                return Some(old);
+            }
         }
         None
-    }
-
-    /// A slot arrives; returns the node that has it no longer.
-    fn settle(&mut self, tag: &str) -> usize {
-        let slot = self.slots.entry(tag.to_owned()).or_default();
-        let old = if slot.is_other { OTHER_NODE } else { 0 };
-        *slot = Slot { is_other: !slot.is_other, moving: None };
-        old
     }
 
     /// Returns why a node does not run a request for this key, if so.
@@ -188,8 +187,7 @@ impl Servers {
         }
         let slot = self.slots.get(tag_of(key)).copied().unwrap_or_default();
         let nodes = [0, OTHER_NODE];
-        let (has, gets) =
-            (nodes[usize::from(slot.is_other)], nodes[usize::from(!slot.is_other)]);
+        let (has, gets) = (nodes[usize::from(slot.is_other)], nodes[usize::from(!slot.is_other)]);
         let redirect = |code: &str, node| Some(Reply::error(format!("{code} 7 {}", address(node))));
         match slot.moving {
             Some(true) if node == has => redirect("ASK", gets),
@@ -297,7 +295,8 @@ impl World<'_> {
         let (restarts, silences, closes) =
             (self.fails(link.restarts), self.fails(link.silences), self.fails(link.closes));
         let (forgets, moves) = (self.fails(link.forgets), self.fails(link.moves));
-        let (refuses, is_full, cuts) = (self.fails(link.refuses), self.fails(link.full), self.fails(link.cuts));
+        let (refuses, is_full, cuts) =
+            (self.fails(link.refuses), self.fails(link.full), self.fails(link.cuts));
         let known = self.servers().sockets.entry(name).or_default();
         let is_stale = link.idle_us.is_some_and(|idle_us| {
             known.seen_us > 0 && now_us - known.seen_us > idle_us && !(is_well && sent.listens)
@@ -318,7 +317,9 @@ impl World<'_> {
         if forgets {
             self.servers().scripts[node].clear();
         }
-        self.move_slot(&sent, moves);
+        if moves {
+            self.move_slot(&sent);
+        }
         let replies = if refuses {
             let refusal = self.servers().draw.one_of(&PASSING);
             self.say(Who::Store, || format!("refuses: {refusal}"));
@@ -364,22 +365,27 @@ impl World<'_> {
         of.into_iter().for_each(|name| self.hang_up(name));
     }
 
-    /// The slot of a request may go on to the other node, where it then stays once all is well.
-    fn move_slot(&mut self, sent: &Sent, moves: bool) {
-        let is_well = self.is_well();
+    /// The slot of a request begins to move to the other node.
+    fn move_slot(&mut self, sent: &Sent) {
         let servers = self.servers();
         let Some(key) = sent.words.iter().find_map(|words| words.key.as_deref()) else { return };
-        if !servers.link.is_cluster || server_of(sent.node) != 0 {
-            return;
-        }
         let tag = tag_of(key);
         let is_moving = servers.slots.get(tag).is_some_and(|slot| slot.moving.is_some());
-        let old = match (moves, is_well && is_moving) {
-            (_, true) => Some(servers.settle(tag)),
-            (true, _) => servers.step(tag),
-            _ => None,
+        if servers.link.is_cluster && server_of(sent.node) == 0 && !is_moving {
+            self.step_slot(tag);
+        }
+    }
+
+    /// A slot moves on, and again soon, until it is with the other node.
+    pub(super) fn step_slot(&mut self, tag: &str) {
+        let servers = self.servers();
+        let old = servers.step(tag);
+        let Some(old) = old else {
+            let at_us = servers.draw.between(1, STEP_US);
+            let tag = tag.to_owned();
+            self.queue.push(self.now_us + at_us, Event::SlotMoves { tag });
+            return;
         };
-        let Some(old) = old else { return };
         self.say(Who::Store, || format!("slot {tag} leaves node {old}"));
         if !self.servers().link.is_sharded {
             return;
@@ -388,7 +394,8 @@ impl World<'_> {
         let mut lost = Vec::new();
         for (name, socket) in &mut self.servers().sockets {
             let is_lost = |channel: &String| socket.node == old && tag_of(channel) == tag;
-            let gone: Vec<String> = socket.channels.iter().filter(|it| is_lost(it)).cloned().collect();
+            let gone: Vec<String> =
+                socket.channels.iter().filter(|it| is_lost(it)).cloned().collect();
             socket.channels.retain(|channel| !gone.contains(channel));
             lost.extend(gone.into_iter().map(|channel| (*name, channel)));
         }
@@ -418,7 +425,9 @@ impl World<'_> {
                         let all = all.into_iter().map(|words| self.script(talk, words));
                         Reply::List(all.collect::<Result<_, _>>()?)
                     }
-                    _ => Reply::error("EXECABORT Transaction discarded because of previous errors."),
+                    _ => {
+                        Reply::error("EXECABORT Transaction discarded because of previous errors.")
+                    }
                 },
                 (_, Some((all, is_refused))) => match self.redirected(talk, words) {
                     Some(refused) => {
@@ -502,7 +511,10 @@ impl World<'_> {
         }
         let servers = self.servers();
         let socket = servers.sockets.entry(name).or_default();
-        socket.channels.insert(channel.clone());
+        // What scripts publish goes by the channels that the server has.
+        if (words.name == "SSUBSCRIBE") == servers.link.is_sharded {
+            socket.channels.insert(channel.clone());
+        }
         if !servers.listened.insert((name.0, name.1, channel)) {
             self.rare.saw(Rare::Resubscribed);
         }
@@ -531,12 +543,11 @@ impl World<'_> {
             self.rare.saw(Rare::NoScript);
             return Ok(Reply::error("NOSCRIPT No matching script. Please use EVAL."));
         }
-        let number: Option<usize> = words
-            .arguments
-            .get(1)
-            .and_then(|number| String::from_utf8_lossy(number).parse().ok());
+        let number: Option<usize> =
+            words.arguments.get(1).and_then(|number| String::from_utf8_lossy(number).parse().ok());
         let rest = words.arguments.get(2..).unwrap_or_default();
-        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number)) else {
+        let Some((keys, arguments)) = number.and_then(|number| rest.split_at_checked(number))
+        else {
             return fault(Kind::Error, "a server is sent a wrong number of keys".to_owned());
         };
         let keys: Vec<String> =
@@ -613,7 +624,8 @@ impl World<'_> {
             let mut is_part = false;
             for (at, reply) in replies.iter().enumerate() {
                 let is_last = !own[at + 1..].contains(&own[at]);
-                is_part |= matches!(reply, Reply::List(all) if matches!(all[..], [Reply::Bytes(_)]));
+                is_part |=
+                    matches!(reply, Reply::List(all) if matches!(all[..], [Reply::Bytes(_)]));
                 let call = world.caller(talk, &keys[at], script.id(), &[arguments[at]])?;
                 world.watch(talk.from, talk.sent_us, &keys[at], &call.1);
                 world.done(talk, call, &own[at], reply, is_last)?;
@@ -685,4 +697,3 @@ impl World<'_> {
         }
     }
 }
-

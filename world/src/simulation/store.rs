@@ -8,8 +8,7 @@ use lockage::StoreError;
 use lockage_core::{
     AcquireEach, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Publish,
     RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
-    StoredLimitOutcome,
-    Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
+    StoredLimitOutcome, Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
 };
 use lockage_redis::Reply;
 use lockage_sim::store::{RespValue, SimError, SimStore};
@@ -176,7 +175,9 @@ impl<'s> Keys<'s> {
             let name = beside.map(|id| key_beside(key, id));
             let holds_same = !is_last
                 || holds_same(scripts, slots, (key, None), now)
-                && name.as_ref().is_none_or(|name| holds_same(scripts, slots, (name, beside), now));
+                    && name
+                        .as_ref()
+                        .is_none_or(|name| holds_same(scripts, slots, (name, beside), now));
             let published = scripts.take_published();
             let own = |used: &[u8]| {
                 used == key.as_bytes() || name.as_ref().is_some_and(|name| used == name.as_bytes())

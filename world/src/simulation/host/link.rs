@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage::runtime::Runtime;
 use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
 use lockage_core::{AcquireEach, AnyCommand, Command, Limit};
@@ -73,10 +74,11 @@ impl<'a> Called<'a> {
         patience: Duration,
     ) -> Self {
         let (node, life) = link.life;
-        let way: Way = (node, life, host.server);
+        let way: Way = (node, life, host.server, each.clone().nth(1).is_some());
         let mut ports = host.ports();
         let all = each.clone();
-        let all = all.map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())));
+        let all =
+            all.map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())));
         let number = link.calls.begin(way, all, ports.now_us);
         let limiters: Vec<_> = each.filter_map(|(key, _)| limiter_of(key.as_str())).collect();
         if !ports.is_dead {
@@ -92,9 +94,8 @@ impl<'a> Called<'a> {
 
     fn answered<T: 'static>(&mut self, index: usize, answer: &Result<T, StoreError>) {
         self.is_over = true;
-        let now_us = self.host.ports().now_us;
         let answer = answer.as_ref().map(|outcome| outcome as &dyn Any);
-        self.calls.answered((self.number, index), answer, now_us);
+        self.calls.answered((self.number, index), answer);
     }
 }
 
@@ -104,9 +105,9 @@ impl Drop for Called<'_> {
         ports.called.remove(&self.number);
         let (now_us, is_dead) = (ports.now_us, ports.is_dead);
         drop(ports);
-        if !self.is_over && !is_dead {
-            let patience_us = u64::try_from(self.patience.as_micros()).unwrap_or(u64::MAX);
-            self.calls.dropped(self.number, patience_us, now_us);
+        let patience_us = u64::try_from(self.patience.as_micros()).unwrap_or(u64::MAX);
+        if !is_dead {
+            self.calls.ends(self.number, (!self.is_over).then_some(patience_us), now_us);
         }
     }
 }
@@ -143,8 +144,7 @@ impl Linked {
         C: Command<Outcome: Send> + Sync,
     {
         let mut called = Called::begin(host, self, calls.iter().copied(), patience);
-        let answers =
-            called.track(self.store(host.server).execute_batch(calls, patience)).await;
+        let answers = called.track(self.store(host.server).execute_batch(calls, patience)).await;
         answers.iter().enumerate().for_each(|(index, answer)| called.answered(index, answer));
         answers
     }
@@ -180,26 +180,33 @@ impl Linked {
 }
 
 /// How many keys a sweep has: more than one call takes, of a log.
-const KEYS: usize = 9;
+const KEYS: usize = 7;
 
 impl Host {
     /// Calls many keys at once, with more costs than a call on the slow path takes, under two limits by turns: what is
-    /// stored under one takes the slow path for the other.
-    pub(in crate::simulation) async fn sweep(self, timeout: Duration) {
+    /// stored under one takes the slow path for the other. So often, after so long each.
+    pub(in crate::simulation) async fn sweep(
+        self,
+        timeout: Duration,
+        rounds: u64,
+        every: Duration,
+    ) {
         let limits: [Limit; 2] =
-            ["sliding-log 90/s", "token-bucket 90/s"].map(|text| text.parse().expect("a limit"));
+            ["sliding-log 900/s", "token-bucket 900/s"].map(|text| text.parse().expect("a limit"));
         let costs = 1 + super::Place::draw(&self, 9) as usize;
         let keys: Vec<Key> =
             (0..KEYS).map(|at| Key::new("sweep", &at.to_string()).expect("a key")).collect();
-        for round in 0..3 {
+        for round in 0..rounds {
             let each: Vec<AcquireEach> = (0..KEYS)
                 .map(|at| {
-                    let limit = limits[usize::from(round == 1 && at % 2 == 0)];
-                    AcquireEach::new(limit, vec![1 + at as u64 % 3; costs]).expect("below the limit")
+                    let limit = limits[usize::from(round % 2 == 1 && at % 2 == 0)];
+                    AcquireEach::new(limit, vec![1 + at as u64 % 3; costs])
+                        .expect("below the limit")
                 })
                 .collect();
             let calls: Vec<_> = keys.iter().zip(&each).collect();
-            _ = lockage::Store::execute_batch(&self, &calls, timeout).await;
+            _ = Store::execute_batch(&self, &calls, timeout).await;
+            self.sleep(every).await;
         }
     }
 }

@@ -151,7 +151,7 @@ impl Connection {
         let socket = {
             let mut ports = lock(&ports);
             let socket = self.socket(&mut ports, node)?;
-            self.is_checked(&mut ports, socket, &words);
+            self.is_checked(&mut ports, socket, &words, call);
             socket
         };
         let late = waits::sleep(&ports, patience);
@@ -174,14 +174,18 @@ impl Connection {
     }
 
     /// Nothing but a check is sent on a connection to one server that was idle for long.
-    fn is_checked(&self, ports: &mut Ports, socket: u64, words: &[Words]) {
-        let now = ports.clock();
+    fn is_checked(&self, ports: &mut Ports, socket: u64, words: &[Words], call: Option<u64>) {
+        let (now, now_us) = (ports.clock(), ports.now_us);
+        // A caller that was not polled has chosen it long ago.
+        let is_prompt = call
+            .and_then(|call| self.calls.began_us(call))
+            .is_some_and(|began_us| now_us - began_us < IDLE.as_micros() as u64);
         let Some(socket) = ports.sockets.get_mut(&socket) else { return };
         let makes = words[0].name == "HELLO";
         let before = std::mem::replace(&mut socket.used, (!makes).then_some(now));
         let is_idle = before.is_some_and(|before| now - before > IDLE + Duration::from_millis(1));
         let needs_check = matches!(words[0].name, "EVALSHA" | "EVAL" | "MULTI");
-        if is_idle && needs_check && !self.is_cluster && self.open.sink.is_none() {
+        if is_idle && is_prompt && needs_check && !self.is_cluster && self.open.sink.is_none() {
             let what = format!("{} is sent on a connection that was idle", words[0].name);
             self.calls.fails(Kind::Unsent, what);
         }
@@ -237,9 +241,7 @@ impl Connection {
         }
         let replies = self.transmit(node, words, patience, call).await;
         if let Ok(replies) = &replies {
-            let redirects = |reply: &&Reply| {
-                matches!(reply, Reply::Error(error) if matches!(error.code(), "MOVED" | "ASK"))
-            };
+            let redirects = |reply: &&Reply| matches!(reply, Reply::Error(error) if matches!(error.code(), "MOVED" | "ASK"));
             let reply = replies.iter().find(redirects).or(replies.first());
             self.learn(call, key, reply.unwrap_or(&Reply::Other));
         } else if let (Some(call), Err(error)) = (call, &replies)
@@ -301,7 +303,10 @@ impl Pipeline for Connection {
 impl PubSub for Connection {
     async fn subscribe(&self, channel: &str, is_sharded: bool) -> Result<Reply, LinkError> {
         let name = if is_sharded { "SSUBSCRIBE" } else { "SUBSCRIBE" };
-        let words = vec![Words { key: Some(channel.to_owned()), ..Words::of(&Request::new(name).with(channel)) }];
+        let words = vec![Words {
+            key: Some(channel.to_owned()),
+            ..Words::of(&Request::new(name).with(channel))
+        }];
         let tag = tag_of(channel);
         let node = match is_sharded {
             true => lock(&self.open.ways).slots.get(tag).copied().unwrap_or(self.server),
@@ -319,7 +324,8 @@ impl PubSub for Connection {
 
     async fn unsubscribe(&self, channel: &str, is_sharded: bool) {
         let name = if is_sharded { "SUNSUBSCRIBE" } else { "UNSUBSCRIBE" };
-        let words = Words { key: Some(channel.to_owned()), ..Words::of(&Request::new(name).with(channel)) };
+        let words =
+            Words { key: Some(channel.to_owned()), ..Words::of(&Request::new(name).with(channel)) };
         let nodes: Vec<usize> = lock(&self.open.ways).sockets.keys().copied().collect();
         for node in nodes {
             _ = self.transmit(node, vec![words.clone()], REPLY, None).await;

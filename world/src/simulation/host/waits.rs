@@ -92,7 +92,9 @@ pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> W
         }
         _ => (None, false),
     };
-    locked.calls.insert(call, Call { subscribes, socket, of_limiter, tells_clock, ..Call::default() });
+    locked
+        .calls
+        .insert(call, Call { subscribes, socket, of_limiter, tells_clock, ..Call::default() });
     if !locked.is_dead {
         locked.out.push(out);
     }

@@ -61,7 +61,7 @@ impl Link {
         Link {
             is_cluster: draw.chance(300),
             is_sharded: draw.chance(500),
-            sweep_us: draw.chance(150).then(|| draw.between(0, 3 * SECOND)),
+            sweep_us: draw.chance(100).then(|| draw.between(0, 3 * SECOND)),
             idle_us: (hard && draw.chance(300)).then(|| draw.between(SECOND, 4 * SECOND)),
             ..link
         }

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use link::Link;
 
+use super::servers::STEP_US;
+
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
 
@@ -432,7 +434,10 @@ impl Plan {
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // What was under way is settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
-        is_known.then_some(poll_us + self.hops() * most_us + 10 * MILLI + broken_us)
+        // A slot may be on its way.
+        let moving_us = if self.link.is_some() { 4 * STEP_US } else { 0 };
+        let calls_us = self.hops() * most_us + 10 * MILLI;
+        is_known.then_some(poll_us + calls_us + broken_us + moving_us)
     }
 
     /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.

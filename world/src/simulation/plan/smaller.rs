@@ -12,7 +12,8 @@ impl Plan {
             plan
         });
         let calm = CALM.into_iter().map(|change| self.with(change));
-        let links = SAFE.into_iter().map(|change| self.with(|plan| _ = plan.link.as_mut().map(change)));
+        let links =
+            SAFE.into_iter().map(|change| self.with(|plan| _ = plan.link.as_mut().map(change)));
         let each = (0..self.jobs.len()).flat_map(move |index| {
             EASE.into_iter().map(move |ease| self.with(|plan| ease(&mut plan.jobs[index])))
         });
