@@ -22,8 +22,8 @@ pub(crate) type Making<C> = BoxFuture<'static, Result<C, LinkError>>;
 #[derive(Clone)]
 pub(crate) struct Made<C> {
     pub(crate) connection: C,
-    /// When it was made.
-    pub(crate) at: Instant,
+    /// When making it began. How long it has been there is unknown outside of tokio, where nobody may have polled it.
+    pub(crate) begun: Instant,
     /// A task that ends with the runtime.
     #[cfg(feature = "tokio")]
     lodger: Option<Arc<Task<()>>>,
@@ -87,7 +87,8 @@ impl<C: Link + 'static> Attempt<C> {
             return;
         }
         let making = (self.make)();
-        let made = |connection, lodger| Made { connection, at: now(), lodger };
+        let begun = now();
+        let made = move |connection, lodger| Made { connection, begun, lodger };
         let connecting: Making<Made<C>> = match runtime {
             None => Box::pin(async move { making.await.map(|connection| made(connection, None)) }),
             Some(runtime) => {
@@ -105,7 +106,8 @@ impl<C: Link + 'static> Attempt<C> {
     fn connect_here(&mut self) {
         if self.places.is_empty() {
             let making = (self.make)();
-            let made = async { making.await.map(|connection| Made { connection, at: now() }) };
+            let begun = now();
+            let made = async move { making.await.map(|connection| Made { connection, begun }) };
             self.places.push(((), Box::pin(made)));
         }
     }

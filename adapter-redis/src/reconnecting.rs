@@ -127,7 +127,15 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             // One that is made is not waited for: calls spend their time here.
             let connection = match using.current.peek().map(Made::of) {
                 Some(made) => made,
-                None => Made::of(&using.current.clone().await),
+                None => {
+                    let made = Made::of(&using.current.clone().await);
+                    if made.is_ok() {
+                        // It may have been made long ago, when nothing waited for it any more.
+                        using.health = Health::Good;
+                        continue;
+                    }
+                    made
+                }
             };
             let connection = match connection {
                 Ok(connection) => connection,
@@ -162,11 +170,11 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
             self.replace(&mut state);
         }
-        let made = state.current.peek().and_then(|made| made.as_ref().ok()).map(|made| made.at);
-        let used = made.map(|at| state.used.unwrap_or(at));
+        let made = state.current.peek().and_then(|made| made.as_ref().ok()).map(|made| made.begun);
+        let used = made.map(|begun| state.used.unwrap_or(begun));
         let is_idle = used.is_some_and(|used| now.saturating_duration_since(used) >= self.idle);
         let is_fresh = !is_idle && (state.doubts == 0 || self.in_background);
-        if is_fresh {
+        if is_fresh && made.is_some() {
             state.used = Some(now);
         }
         (state.current.clone(), now, is_fresh)
