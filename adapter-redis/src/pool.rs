@@ -220,6 +220,7 @@ mod tests {
     use std::task::{Context, Waker};
 
     use super::*;
+    use crate::call::Reply;
 
     fn ping() -> Request<'static> {
         Request::new("PING")
@@ -251,6 +252,46 @@ mod tests {
         assert_eq!(outer.unwrap(), 1);
         assert_eq!(used(&all, Health::Lost), 1);
         assert_eq!(used(&all, Health::Good), 3, "it is made anew in its place");
+    }
+
+    /// Else each attempt of the call would end before its check, and the connection stay as it is.
+    #[test]
+    fn a_check_ends_before_the_call_that_waits_for_replicas() {
+        #[derive(Clone)]
+        struct Checked(Arc<Mutex<Vec<Option<Duration>>>>);
+        impl Link for Checked {
+            async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+                lock(&self.0).push(request.left());
+                Ok(Reply::Other)
+            }
+        }
+        impl Pipeline for Checked {
+            async fn send_all(
+                &self,
+                requests: &[Request<'_>],
+                _wait: Duration,
+            ) -> Result<Vec<Reply>, LinkError> {
+                Ok(vec![Reply::Other; requests.len()])
+            }
+        }
+        let checks = Checked(Arc::default());
+        let made = checks.clone();
+        let all = ConnectionPool::new(move || {
+            let made = made.clone();
+            Reconnecting::new(move || std::future::ready(Ok(made.clone())))
+        });
+        let all = all.checked_after(Duration::ZERO);
+        let patience = Duration::from_millis(40);
+        for _ in 0..2 {
+            let wait = ReplicaWait::new(1, patience);
+            _ = pollster::block_on(all.send_acknowledged(&ping().with_key("key"), wait));
+        }
+        let checks = lock(&checks.0);
+        assert!(!checks.is_empty());
+        assert!(
+            checks.iter().all(|left| left.is_some_and(|left| left <= patience / 2)),
+            "{checks:?}"
+        );
     }
 
     #[test]

@@ -223,7 +223,7 @@ def find(binary, bug, most):
 
 
 def bugs_table(binary, bugs, most):
-    yield "| planted in `client` | file | worlds | property | what does not hold | shrunk to: jobs, faults, lines |"
+    yield "| planted | file | worlds | property | what does not hold | shrunk to: jobs, faults, lines |"
     yield "|---|---|---:|---|---|---:|"
     for bug in bugs:
         row, is_found = find(binary, bug, most)
@@ -264,8 +264,8 @@ def main():
             print(line, file=file, flush=True)
 
     tell(f"<!-- Written by `world/planted/find.py --seeds {arguments.seeds} --write`. -->")
-    tell("# Bugs that are planted in the client\n")
-    tell("Each bug is planted by itself in a copy of the client, and the worlds of `lockage-world check` are played until one\n"
+    tell("# Bugs that are planted in the client and its store on Redis\n")
+    tell("Each bug is planted by itself in a copy of both, and the worlds of `lockage-world check` are played until one\n"
          "fails. The first that does is made smaller.\n")
     for line in bugs_table(binary, wanted, arguments.seeds):
         tell(line)

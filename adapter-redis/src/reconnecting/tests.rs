@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Poll;
 
 use super::*;
+use crate::clock::simulate_time;
 
 fn ping() -> Request<'static> {
     Request::new("PING")
@@ -244,4 +245,34 @@ fn one_that_has_ended_is_replaced_before_it_is_used_also_in_a_cluster() {
         all.1.ended.store(1, Ordering::Relaxed);
         assert_eq!([sent(&all, Health::Good), sent(&all, Health::Good)], [(2, 0), (2, 0)]);
     }
+}
+
+/// It may have died while nothing used it, also before anything learnt that it was made.
+#[test]
+fn one_that_was_not_used_since_it_was_made_is_checked() {
+    let begun = Instant::now();
+    for is_noticed in [true, false] {
+        simulate_time(Some(begun));
+        let behaviour = Arc::<Behaviour>::default();
+        let of = Arc::clone(&behaviour);
+        let reconnecting = Reconnecting::new(move || {
+            let (made, mut is_begun) = (Tested(1, Arc::clone(&of)), false);
+            std::future::poll_fn(move |_| match std::mem::replace(&mut is_begun, true) {
+                true => Poll::Ready(Ok(made.clone())),
+                false => Poll::Pending,
+            })
+        });
+        let mut current = reconnecting.state().current.clone();
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(current.poll_unpin(&mut context).is_pending());
+        if is_noticed {
+            assert!(current.poll_unpin(&mut context).is_ready());
+        }
+        drop(current);
+        simulate_time(Some(begun + IDLE));
+        let all = (reconnecting, behaviour);
+        assert_eq!(sent(&all, Health::Good), (1, 1), "noticed: {is_noticed}");
+        assert_eq!(sent(&all, Health::Good), (1, 1));
+    }
+    simulate_time(None);
 }

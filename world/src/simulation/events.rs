@@ -4,6 +4,98 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
+use lockage_core::AnyCommand;
+
+use super::host::{Answer, Out};
+use super::servers::Sent;
+
+pub(super) enum Event {
+    Job(usize),
+    Trouble(usize),
+    Request {
+        from: From,
+        sent_us: u64,
+        server: usize,
+        key: String,
+        command: AnyCommand,
+    },
+    Subscribe {
+        from: From,
+        channel: String,
+    },
+    Answer {
+        to: From,
+        answer: Answer,
+    },
+    Published {
+        node: usize,
+        life: u32,
+        channel: String,
+        message: String,
+    },
+    /// A request of the shipped store.
+    Sent {
+        from: From,
+        sent_us: u64,
+        sent: Sent,
+    },
+    /// A connection brings a message, or the end of a subscription.
+    Pushed {
+        node: usize,
+        life: u32,
+        socket: u64,
+        channel: String,
+        message: Option<String>,
+    },
+    /// A server has closed a connection.
+    Closed {
+        node: usize,
+        life: u32,
+        socket: u64,
+    },
+    /// A slot on its way to another node moves on.
+    SlotMoves {
+        tag: String,
+    },
+    /// A node calls many keys at once.
+    Sweep {
+        node: usize,
+        is_well: bool,
+    },
+    /// What a node sends once it no longer stands still.
+    Out {
+        node: usize,
+        life: u32,
+        done: Done,
+    },
+    Timer {
+        node: usize,
+    },
+    Up {
+        node: usize,
+    },
+    /// A primary that went on beside the one that took over goes on no longer.
+    OldEnds,
+    Probe,
+}
+
+/// What a node has done in one step.
+pub(super) struct Done {
+    pub(super) out: Vec<Out>,
+    /// The jobs that were dropped.
+    pub(super) dropped: Vec<usize>,
+    /// The ids and costs that the store denied when the node began to stand still, of those that it has denied by itself.
+    pub(super) denied: Vec<(usize, u64)>,
+}
+
+/// A call of one life of a node.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub(super) node: usize,
+    pub(super) life: u32,
+    pub(super) call: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Queue<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,

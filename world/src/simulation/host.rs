@@ -1,24 +1,23 @@
 //! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
 
 mod link;
+mod place;
 mod socket;
+mod subscriber;
 mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use lockage::notifications::{
-    Listener, Notifications, Subscriber, Subscribing, SubscriptionSink, SubscriptionSinks,
-    Subscriptions, Wake,
-};
+use lockage::notifications::{Listener, Notifications, SubscriptionSink, Subscriptions, Wake};
 use lockage::runtime::{Runtime, Spawn};
 use lockage::store::Replicated;
-use lockage::{Key, Locks, Store, StoreError};
-use lockage_core::{AnyCommand, AnyOutcome, Command, Timestamp};
+use lockage::{Key, Store, StoreError};
+use lockage_core::{AnyCommand, AnyOutcome, Command};
 
 use super::calls::Calls;
 use super::draw::Draw;
@@ -26,9 +25,9 @@ use super::judge::Seen;
 use super::place::Place;
 use super::plan::Link;
 use super::servers::Sent;
-use super::store::BEGINNING_US;
 use link::Linked;
 use socket::Socket;
+use subscriber::Connection;
 use waits::{Waiting, send, sleep};
 
 /// What the clocks of all nodes show when the world begins: no clock is at zero.
@@ -300,54 +299,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Place for Host {
-    type Store = Host;
-    type Runtime = Host;
-
-    fn store(&self) -> Host {
-        self.clone()
-    }
-
-    fn runtime(&self) -> Host {
-        self.clone()
-    }
-
-    fn saw(&self, seen: Seen) {
-        let mut ports = self.ports();
-        let polled_us = ports.polled_us;
-        ports.out.push(Out::Saw { seen, polled_us });
-    }
-
-    fn draw(&self, most: u64) -> u64 {
-        self.ports().draw.between(0, most)
-    }
-
-    fn now_us(&self) -> u64 {
-        self.ports().now_us
-    }
-
-    fn true_us_in(&self, duration: Duration) -> u64 {
-        self.ports().true_us_in(duration)
-    }
-
-    fn clock_us(&self) -> u64 {
-        self.ports().clock().as_micros() as u64 // far below 2^63
-    }
-
-    fn time_of_day(&self) -> Timestamp {
-        let now_us = BEGINNING_US + self.clock_us() - FIRST_US;
-        Timestamp::from_micros(now_us).expect("some days after 2025")
-    }
-
-    fn server(&self, server: usize) -> Host {
-        Host { server, ..self.clone() }
-    }
-
-    fn replicated(&self, locks: Locks<Host, Host>) -> Locks<Host, Host> {
-        locks.with_replicas(1)
-    }
-}
-
 impl Runtime for Host {
     fn now(&self) -> Duration {
         let mut locked = self.ports();
@@ -487,34 +438,6 @@ impl Notifications for Host {
             Some(link) => link.store(self.server).listen(key, wake).await,
             None => self.channels.listen(key.as_str(), wake).await,
         }
-    }
-}
-
-/// How a life subscribes: on one connection at a time.
-struct Connection {
-    ports: Weak<Mutex<Ports>>,
-    sinks: SubscriptionSinks,
-    sink: Arc<Mutex<Option<SubscriptionSink>>>,
-}
-
-impl Subscriber for Connection {
-    fn subscribe(&self, channel: &str) -> Subscribing {
-        let Some(ports) = self.ports.upgrade() else { return Box::pin(std::future::pending()) };
-        let (sinks, sink, channel) = (self.sinks.clone(), self.sink.clone(), channel.to_owned());
-        Box::pin(async move {
-            // The caller has locked the channels.
-            let is_open = lock(&sink).as_ref().is_some_and(|sink| !sink.has_ended());
-            if !is_open {
-                *lock(&sink) = Some(sinks.open());
-            }
-            let connects = !is_open;
-            let told = send(&ports, |call| Out::Subscribe { call, channel, connects }).await;
-            told.map(drop).map_err(|error| Arc::new(error) as _)
-        })
-    }
-
-    fn unsubscribe(&self, _channel: &str) {
-        // A message without a subscriber wakes no waiter.
     }
 }
 

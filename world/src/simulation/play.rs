@@ -6,12 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::AnyCommand;
 use lockage_sim::store::SimStore;
 
 use super::draw::Draw;
-use super::events::Queue;
-use super::host::{Answer, Host, Out};
+use super::events::{Done, Queue};
+use super::host::{Host, Out};
 use super::jobs::{IDS, Life};
 use super::judge::{Fault, Judge, Kind, Seen, Times, fault};
 use super::log::{Line, Log, Who};
@@ -19,9 +18,11 @@ use super::node::{Node, Rest};
 use super::now::Now;
 use super::plan::{Plan, SERVERS, Wrong};
 use super::rare::{Counts, Rare};
-use super::servers::{Sent, Servers};
+use super::servers::Servers;
 use super::stage::Planted;
 use super::store::Keys;
+
+pub(super) use super::events::{Event, From};
 
 /// What came of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,93 +45,6 @@ const PATIENCE_US: u64 = 120_000_000;
 
 /// No world has so many events, unless something in it goes on for ever.
 const MOST_EVENTS: u64 = 100_000;
-
-pub(super) enum Event {
-    Job(usize),
-    Trouble(usize),
-    Request {
-        from: From,
-        sent_us: u64,
-        server: usize,
-        key: String,
-        command: AnyCommand,
-    },
-    Subscribe {
-        from: From,
-        channel: String,
-    },
-    Answer {
-        to: From,
-        answer: Answer,
-    },
-    Published {
-        node: usize,
-        life: u32,
-        channel: String,
-        message: String,
-    },
-    /// A request of the shipped store.
-    Sent {
-        from: From,
-        sent_us: u64,
-        sent: Sent,
-    },
-    /// A connection brings a message, or the end of a subscription.
-    Pushed {
-        node: usize,
-        life: u32,
-        socket: u64,
-        channel: String,
-        message: Option<String>,
-    },
-    /// A server has closed a connection.
-    Closed {
-        node: usize,
-        life: u32,
-        socket: u64,
-    },
-    /// A slot on its way to another node moves on.
-    SlotMoves {
-        tag: String,
-    },
-    /// A node calls many keys at once.
-    Sweep {
-        node: usize,
-        is_well: bool,
-    },
-    /// What a node sends once it no longer stands still.
-    Out {
-        node: usize,
-        life: u32,
-        done: Done,
-    },
-    Timer {
-        node: usize,
-    },
-    Up {
-        node: usize,
-    },
-    /// A primary that went on beside the one that took over goes on no longer.
-    OldEnds,
-    Probe,
-}
-
-/// What a node has done in one step.
-pub(super) struct Done {
-    out: Vec<Out>,
-    /// The jobs that were dropped.
-    dropped: Vec<usize>,
-    /// The ids and costs that the store denied when the node began to stand still, of those that it has denied by itself.
-    denied: Vec<(usize, u64)>,
-}
-
-/// A call of one life of a node.
-#[derive(Clone, Copy)]
-pub(super) struct From {
-    pub(super) node: usize,
-    pub(super) life: u32,
-    pub(super) call: u64,
-}
 
 pub(super) struct World<'p> {
     pub(super) plan: Arc<Plan>,

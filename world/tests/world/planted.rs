@@ -272,7 +272,9 @@ fn clocks_that_are_off_by_more_than_is_allowed_are_found() {
 fn messages_that_take_longer_than_is_assumed_are_found() {
     let planted = Planted { later_us: 30_000_000, ..Planted::default() };
     let stage = || stage(Engine::Model).with_planted(planted);
-    assert!((0..SEEDS).any(|seed| stage().play(&Plan::of(seed), false).violation.is_some()));
+    assert!(
+        (0..SEEDS).any(|seed| stage().play(&Plan::without_link(seed), false).violation.is_some())
+    );
 }
 
 fn stage(engine: Engine) -> Stage {
@@ -301,11 +303,11 @@ fn is_found_in_script(script: ScriptId, text: &str, broken: &str) -> bool {
 fn is_found(kind: Kind, stage: impl Fn() -> Stage, what: &str) -> bool {
     let mut searching = stage();
     let fails = |seed: &u64| {
-        let violation = searching.play(&Plan::of(*seed), false).violation;
+        let violation = searching.play(&Plan::without_link(*seed), false).violation;
         violation.is_some_and(|violation| violation.kind == kind)
     };
     let Some(seed) = FIRST.into_iter().chain(0..SEEDS).find(fails) else { return false };
-    let failure = stage().explain(&Plan::of(seed)).unwrap();
+    let failure = stage().explain(&Plan::without_link(seed)).unwrap();
     let Failure { violation, plan, timeline, .. } = &failure;
     assert_eq!(violation.kind, kind);
     let jobs = plan.works().count();

@@ -83,7 +83,7 @@ impl Plan {
 
     /// Lets the shipped store stand on simulated servers in some worlds.
     pub(super) fn reach_by_link(&mut self, draw: &mut Draw) {
-        if !draw.chance(100) {
+        if !draw.chance(80) {
             return;
         }
         let is_calm = self.is_calm() || draw.chance(300);
