@@ -18,8 +18,8 @@ use crate::shards::{self, Keep};
 
 /// One limit per key, in this process only.
 ///
-/// Keys are of any type; known keys cost no allocation. Takes every limit but a sliding log and a
-/// composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
+/// Keys are of any type; known keys cost no allocation. Takes every limit but a sliding log, a
+/// calendar window and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
 /// Memory is bounded by the live keys: calls that add a key, and one in a few hundred others, examine a
 /// few keys and drop those that expired [a moment](crate::GRACE) ago. Only [`KeyedLimiter::purge`] examines
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Send> KeyedLimiter<K, MonotonicClock> {
     /// Creates a limiter on a clock of its own.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`] for a sliding log or a composite.
+    /// [`UnsupportedLimit`] for a sliding log, a calendar window or a composite.
     pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
         KeyedLimiter::with_clock(limit, MonotonicClock::new())
     }
@@ -63,7 +63,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
     /// Creates a limiter on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`] for a sliding log or a composite.
+    /// [`UnsupportedLimit`] for a sliding log, a calendar window or a composite.
     pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
         KeyedLimiter::with_shards(limit, clock, shards::COUNT)
     }

@@ -89,13 +89,21 @@ fn a_limit_that_is_none_is_an_error_with_its_place() {
 fn errors(statement: &str) -> String {
     let program =
         format!("{SETUP} pub async fn program() -> Result<(), Error> {{ {statement} Ok(()) }}");
+    compile(&program, &["lockage_tests"], &[])
+}
+
+/// The errors of the compiler on this program, with these libraries and options.
+pub(super) fn compile(program: &str, libraries: &[&str], options: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let deps = std::env::current_exe().expect("this program").with_file_name("");
-    let mut library = std::ffi::OsString::from("lockage_tests=");
-    library.push(newest_library(&deps));
     let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
     rustc.args(["--edition=2024", "--crate-type=lib", "--emit=metadata", "-Awarnings", "-"]);
-    rustc.arg("--out-dir").arg(folder.path()).arg("-L").arg(deps).arg("--extern").arg(library);
+    rustc.args(options).arg("--out-dir").arg(folder.path()).arg("-L").arg(&deps);
+    for name in libraries {
+        let mut library = std::ffi::OsString::from(format!("{name}="));
+        library.push(newest_library(&deps, name));
+        rustc.arg("--extern").arg(library);
+    }
     rustc.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut rustc = rustc.spawn().expect("rustc is there, by which this was built");
     rustc.stdin.take().expect("a pipe").write_all(program.as_bytes()).expect("rustc reads");
@@ -105,12 +113,12 @@ fn errors(statement: &str) -> String {
     errors
 }
 
-/// The library of tests that was built last, with all that it is built on beside it.
-fn newest_library(deps: &Path) -> PathBuf {
+/// The library of this name that was built last, with all that it is built on beside it.
+fn newest_library(deps: &Path, library: &str) -> PathBuf {
     let files = fs::read_dir(deps).expect("a folder").map(|file| file.expect("a file").path());
     let libraries = files.filter(|path| {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        name.starts_with("liblockage_tests-") && name.ends_with(".rlib")
+        name.starts_with(&format!("lib{library}-")) && name.ends_with(".rlib")
     });
     let built = |path: &PathBuf| -> Option<SystemTime> { path.metadata().ok()?.modified().ok() };
     libraries.max_by_key(built).expect("this was built with it")

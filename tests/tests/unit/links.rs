@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
 /// What a document says of itself: where its links lead, and the anchors of its headings.
-struct Document {
+pub(super) struct Document {
     links: Vec<String>,
     anchors: BTreeSet<String>,
 }
@@ -55,12 +55,12 @@ fn the_book_has_every_page_and_no_link_out_of_it() {
     }
 }
 
-fn root() -> PathBuf {
+pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
 
 /// All documents of the workspace, by their path in it.
-fn documents(root: &Path) -> BTreeMap<PathBuf, Document> {
+pub(super) fn documents(root: &Path) -> BTreeMap<PathBuf, Document> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
     while let Some(folder) = folders.pop() {

@@ -18,6 +18,7 @@ mod lines;
 mod links;
 mod locks;
 mod long_calls;
+mod names;
 mod observer;
 mod once;
 mod parsers;
