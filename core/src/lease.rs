@@ -1,6 +1,7 @@
 //! The shared parts of the machines of locks: grants under leases, and memories of ended ones.
 
 use alloc::vec::Vec;
+use core::mem::take;
 
 use crate::time::Timestamp;
 use crate::wake::Wake;
@@ -34,6 +35,14 @@ pub(crate) struct Released<T> {
     pub(crate) token: u64,
     /// Until this time it is remembered.
     pub(crate) until: u64,
+    /// See [`bound`].
+    pub(crate) bound: u64,
+}
+
+/// What grants are of.
+pub(crate) trait Acquired {
+    /// Returns the latest [`bound`] of its acquires.
+    fn bound(&self) -> u64;
 }
 
 /// Grants under leases of their own, and the latest releases, the oldest first.
@@ -43,20 +52,35 @@ pub(crate) struct Leases<G, R> {
     pub(crate) token: u64,
     /// Until when a caller waits.
     pub(crate) wake: Wake,
+    /// The latest bound of what is no longer remembered, until that has passed: an acquire that is not for later may be a
+    /// copy of one of those.
+    pub(crate) forgotten: u64,
     pub(crate) grants: Vec<Granted<G>>,
     /// At most [`REMEMBERED`].
     pub(crate) released: Vec<Released<R>>,
 }
 
-impl<G, R> Leases<G, R> {
-    pub(crate) fn new(token: u64, wake: u64) -> Self {
-        Leases { token, wake: Wake(wake), grants: Vec::new(), released: Vec::new() }
+impl<G: Acquired, R> Leases<G, R> {
+    pub(crate) fn new(token: u64, wake: u64, forgotten: u64) -> Self {
+        let (grants, released) = (Vec::new(), Vec::new());
+        Leases { token, wake: Wake(wake), forgotten, grants, released }
     }
 
-    /// Drops expired and forgotten entries, so that they count nowhere (D9).
+    /// Drops expired and forgotten entries, so that they count nowhere but in `forgotten` (D9).
     pub(crate) fn prune(&mut self, now: u64) {
-        self.grants.retain(|grant| now < grant.deadline);
-        self.released.retain(|released| now < released.until);
+        let ended = self.grants.extract_if(.., |grant| now >= grant.deadline);
+        let latest = ended.map(|grant| grant.what.bound()).max();
+        let old = self.released.extract_if(.., |released| now >= released.until);
+        let bounds = latest.into_iter().chain(old.map(|released| released.bound));
+        let latest = bounds.fold(take(&mut self.forgotten), u64::max);
+        self.forget(latest, now);
+    }
+
+    /// Forgets something of this bound. Copies that arrive after it are too late by themselves.
+    fn forget(&mut self, bound: u64, now: u64) {
+        if now <= bound {
+            self.forgotten = self.forgotten.max(bound);
+        }
     }
 
     /// Returns a grant under the next token (L5), which is not among the others yet.
@@ -65,15 +89,25 @@ impl<G, R> Leases<G, R> {
         Granted { what, token: self.token, deadline: now + lease_us }
     }
 
-    pub(crate) fn remember(&mut self, released: Released<R>) {
-        remember(&mut self.released, released, REMEMBERED);
+    pub(crate) fn remember(&mut self, released: Released<R>, now: u64) {
+        if let Some(oldest) = remember(&mut self.released, released, REMEMBERED) {
+            self.forget(oldest.bound, now);
+        }
     }
 
-    /// Returns when no lease, release, wait or token matters any more.
+    /// Returns when no lease, release, wait or token matters any more, and no copy of an acquire can arrive in time.
     pub(crate) fn forget_at(&self) -> u64 {
-        let leases = self.grants.iter().map(|grant| grant.deadline);
-        let memory = self.released.iter().map(|released| released.until);
-        leases.chain(memory).fold(self.wake.0.max(self.token + 1), u64::max)
+        let leases = self.grants.iter().map(|grant| grant.deadline.max(grant.what.bound() + 1));
+        let memory = self.released.iter().map(|released| released.until.max(released.bound + 1));
+        let least = self.wake.0.max(self.token + 1).max(self.forgotten + 1);
+        leases.chain(memory).fold(least, u64::max)
+    }
+
+    /// Returns whether all bounds are times at which commands run.
+    pub(crate) fn has_sound_bounds(&self) -> bool {
+        let grants = self.grants.iter().map(|grant| grant.what.bound());
+        let released = self.released.iter().map(|released| released.bound);
+        grants.chain(released).chain([self.forgotten]).all(is_bound)
     }
 }
 
@@ -86,12 +120,29 @@ impl<T> Granted<T> {
     }
 }
 
-/// Appends an entry to a memory of the latest `most`.
-pub(crate) fn remember<T>(memory: &mut Vec<T>, entry: T, most: usize) {
-    if memory.len() == most {
-        memory.remove(0);
-    }
+/// Appends an entry to a memory of the latest `most`. Returns the one that is forgotten, if any.
+pub(crate) fn remember<T>(memory: &mut Vec<T>, entry: T, most: usize) -> Option<T> {
+    let oldest = (memory.len() == most).then(|| memory.remove(0));
     memory.push(entry);
+    oldest
+}
+
+/// Returns the last microsecond at which a copy of an operation may arrive and be done; zero without a bound, which no
+/// later one could exceed.
+pub(crate) fn bound(not_after: Timestamp) -> u64 {
+    if not_after < Timestamp::MAX { not_after.as_micros() } else { 0 }
+}
+
+/// Returns whether a record can hold such a bound.
+pub(crate) fn is_bound(bound: u64) -> bool {
+    bound < Timestamp::MAX.as_micros()
+}
+
+/// Extends a bound to that of one more copy, and returns whether that is later.
+pub(crate) fn extend_bound(known: &mut u64, not_after: Timestamp) -> bool {
+    let is_later = *known < bound(not_after);
+    *known = bound(not_after).max(*known);
+    is_later
 }
 
 /// Returns the time of a deadline, of the end of a wait, or from when on a record does not matter.

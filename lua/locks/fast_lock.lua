@@ -12,8 +12,8 @@ if #old < 69 then return redis.error_reply(NEEDS_SLOW_PATH) end
 $unpack_lock
 if not is_lock
   or not (deadline >= 0 and deadline % 1 == 0 and deadline <= $LATEST_END
-    and token >= 0 and token % 1 == 0 and token <= $LATEST_END
-    and keep >= 0 and keep % 1 == 0 and keep <= $EXACT
+    and token % 1 == 0 and token <= $LATEST_END
+    and keep % 1 == 0 and keep <= $EXACT
     and wake >= 0 and wake % 1 == 0 and wake <= $EXACT
     and ahead >= 0 and ahead % 1 == 0 and ahead <= token
     and forgotten >= 0 and forgotten % 1 == 0 and forgotten < $LATEST_TIME) then
@@ -21,6 +21,7 @@ if not is_lock
 end
 local kept = keep   -- until when the record was kept
 if now >= keep then
+  if keep < 0 then return redis.error_reply(NEEDS_SLOW_PATH) end
   deadline, token, keep, wake, forgotten, entries, holds = 0, 0, 0, 0, 0, 0, 0
   kept, old = -1, ''
 end

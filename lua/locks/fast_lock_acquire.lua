@@ -52,7 +52,7 @@ else
 end
 $lock_kept
 $held
-record = struct.pack('$LOCK_HEAD$LOCK_ENTRY', $LOCK_NUMBER, deadline, token, keep, wake, ahead, forgotten, owner, entries + 1,
-  holds, 'h', id, token, 0, till) .. behind
+record = struct.pack('$LOCK_HEAD$LOCK_ENTRYc0', $LOCK_NUMBER, deadline, token, keep, wake, ahead, forgotten, owner,
+  entries + 1, holds, 'h', id, token, 0, till, behind)
 $store_lock
 return reply

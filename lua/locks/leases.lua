@@ -10,8 +10,10 @@ local function read_binary(tag)
   return record
 end
 
--- Whether these are whole numbers in the exact range.
-local function are_sound(one, other)
+-- Whether these are whole numbers in the exact range, and a bound.
+local function are_sound(one, other, bound)
   return one >= 0 and one <= EXACT and one % 1 == 0 and other >= 0 and other <= EXACT and other % 1 == 0
+    and bound >= 0 and bound < $LATEST_TIME and bound % 1 == 0
 end
 $ids
+$bounds

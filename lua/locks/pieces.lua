@@ -14,9 +14,9 @@ local function read_pieces(tag)
 end
 
 -- The whole numbers that a text of this pattern is; nothing where it is another.
-local TWO, THREE = '^(%d+) (%d+)$', '^(%d+) (%d+) (%d+)$'
+local THREE, FOUR = '^(%d+) (%d+) (%d+)$', '^(%d+) (%d+) (%d+) (%d+)$'
 local function numbers(text, pattern)
-  local a, b, c = match(text, pattern)
-  a, b, c = tonumber(a), tonumber(b), tonumber(c)
-  if a and a <= EXACT and b <= EXACT and (c or 0) <= EXACT then return a, b, c end
+  local a, b, c, d = match(text, pattern)
+  a, b, c, d = tonumber(a), tonumber(b), tonumber(c), tonumber(d)
+  if a and a <= EXACT and b <= EXACT and c <= EXACT and (d or 0) <= EXACT then return a, b, c, d end
 end

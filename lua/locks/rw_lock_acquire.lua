@@ -1,5 +1,6 @@
 -- Takes the lock for reading or for writing, or holds it once more for an owner that has it so. GET, and SET
--- where that was done now, or where it says that somebody waits, or that a writer keeps new readers out.
+-- where that was done now, where a copy of it may arrive for longer, or where it says that somebody waits, or that a
+-- writer keeps new readers out.
 --
 -- ARGV[3]  r to read, w to write
 -- ARGV[4]  the owner, 32 hex digits
@@ -12,7 +13,8 @@
 --          {0, now, 0, time} refused: others hold it or wait for it, until then at most (us);
 --          {0, now, 3, time} refused: the owner reads, and others read until then at most (us);
 --          {0, now, 4, time} refused: there are $MAX_READERS readers, or $MAX_SIDE_HOLDS holds of this owner, until then at most (us);
---          {0, now, 5} it came after ARGV[7]
+--          {0, now, 5, time} it came after ARGV[7], or that is no later than a copy of an acquire that is forgotten may
+--          arrive: until then (us)
 $rw_lock_record
 local wrong = wrong_owner()
 if wrong then return wrong end
@@ -57,22 +59,30 @@ end
 
 local refused = read_rw_lock()
 if refused then return refused end
+local not_after = tonumber(ARGV[7])
+local bound = bound_of(not_after)
 for _, grant in ipairs(grants) do
-  if hold_at(grant, hold) then
-    if grant.mode == mode and grant.owner == owner then return held(grant) end
-    return {OPERATION_REUSED}
+  local at, known = hold_at(grant, hold)
+  if at then
+    if grant.mode ~= mode or grant.owner ~= owner then return {OPERATION_REUSED} end
+    if known < bound then
+      grant.ids = sub(grant.ids, 1, at + 15) .. pack('<d', bound) .. sub(grant.ids, at + 24)
+      know(bound)
+      commit()
+    end
+    return held(grant)
   end
 end
 for _, one in ipairs(released) do
   if one.id == hold then return {OPERATION_REUSED} end
 end
-if now > tonumber(ARGV[7]) then return {0, now, TOO_LATE} end
+if now > not_after or not_after <= forgotten then return {0, now, TOO_LATE, forgotten} end
 
-local lease_end = now + tonumber(ARGV[6])
+local lease_end, new = now + tonumber(ARGV[6]), hold .. pack('<d', bound)
 local grant = grant_of(mode, owner)
 if grant then
   if grant.holds >= HOLDS then return {0, now, TOO_MANY, grant.deadline} end
-  grant.holds, grant.ids = grant.holds + 1, grant.ids .. hold
+  grant.holds, grant.ids = grant.holds + 1, grant.ids .. new
   grant.deadline = max(grant.deadline, lease_end)
 else
   local till, why
@@ -87,8 +97,9 @@ else
   end
   if mode == 'w' then kept_till = 0 end
   token = max(now, token + 1)
-  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, holds = 1, ids = hold}
+  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, holds = 1, ids = new}
   grants[#grants + 1] = grant
 end
+know(bound)
 commit()
 return held(grant)

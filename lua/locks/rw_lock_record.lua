@@ -3,14 +3,14 @@ $spans
 $leases
 $publish
 $wake
--- The record of a read-write lock: `W1:`, the latest fencing token, until when (us) a writer that waits keeps new
--- readers out (0: none does), and until when somebody waits, who is to be told when a grant ends (us), each a double;
--- how many grants follow, in 2 bytes; what each owner holds, the oldest grant first: r (reads) or w (writes), the owner
--- (16 bytes), the token and the end of the lease (us) as doubles, how many holds there are, in one byte, and their ids
--- (16 each); and the last 16 holds that were given back, the oldest first, each r or w, its id, its owner, the token, how
--- often the owner held the lock then, in one byte, and until when it is remembered (us). What has expired is dropped by
--- the next write.
-local HEAD, GRANT, RELEASE = '<dddI2', '<c1c16ddI1', '<c1c16c16dI1d'
+-- The record of a read-write lock: `W2:`, the latest fencing token, until when (us) a writer that waits keeps new
+-- readers out (0: none does), until when somebody waits, who is to be told when a grant ends (us), and `forgotten` (us;
+-- see bounds.lua), each a double; how many grants follow, in 2 bytes; what each owner holds, the oldest grant first: r
+-- (reads) or w (writes), the owner (16 bytes), the token and the end of the lease (us) as doubles, how many holds there
+-- are, in one byte, and of each its id (16 bytes) and its bound (us, a double); and the last 16 holds that were given
+-- back, the oldest first, each r or w, its id, its owner, the token, how often the owner held the lock then, in one byte,
+-- until when it is remembered (us), and its bound. What has expired is forgotten by the next write.
+local HEAD, GRANT, RELEASE = '<ddddI2', '<c1c16ddI1', '<c1c16c16dI1dd'
 local READERS, HOLDS, REMEMBERED = $MAX_READERS, $MAX_SIDE_HOLDS, $REMEMBERED_SIDES
 local REFUSED, HELD, RELEASED, UPGRADE, TOO_MANY, TOO_LATE, NOT_HELD = 0, 1, 2, 3, 4, 5, 6
 local token, kept_till = 0, 0
@@ -20,39 +20,50 @@ local grants, released = {}, {}   -- those that count now
 local function read_rw_lock()
   local record, refused = read_binary('$RW_LOCK')
   if not record then return refused end
-  if #record < 29 then return {DAMAGED} end
-  local count
-  token, kept_till, wake, count = unpack(HEAD, record, 4)
-  if not are_sound(token, wake) or not are_sound(kept_till, 0) or token > LATEST_END then return {DAMAGED} end
+  if #record < 37 then return {DAMAGED} end
+  local count, before
+  token, kept_till, wake, before, count = unpack(HEAD, record, 4)
+  if not are_sound(token, wake, before) or not are_sound(kept_till, 0, 0) or token > LATEST_END then return {DAMAGED} end
   if kept_till <= now then kept_till = 0 end
-  local counts, at = {r = 0, w = 0}, 30
+  forget(before)
+  know(before)
+  local counts, at = {r = 0, w = 0}, 38
   for _ = 1, count do
     if #record < at + 33 then return {DAMAGED} end
     local mode, owner, of, deadline, holds = unpack(GRANT, record, at)
-    local ids = sub(record, at + 34, at + 33 + 16 * holds)
-    if not counts[mode] or not are_sound(of, deadline) or holds < 1 or holds > HOLDS then return {DAMAGED} end
+    local ids = sub(record, at + 34, at + 33 + 24 * holds)
+    if not counts[mode] or not are_sound(of, deadline, 0) or holds < 1 or holds > HOLDS or #ids < 24 * holds then
+      return {DAMAGED}
+    end
     counts[mode] = counts[mode] + 1
+    for from = 17, #ids, 24 do
+      local bound = unpack('<d', ids, from)
+      if not are_sound(0, 0, bound) then return {DAMAGED} end
+      know(bound)
+      if now >= deadline then forget(bound) end
+    end
     if now < deadline then
       grants[#grants + 1] = {mode = mode, owner = owner, token = of, deadline = deadline, holds = holds, ids = ids}
     end
-    at = at + 34 + 16 * holds
+    at = at + 34 + 24 * holds
   end
-  local remembered = (#record + 1 - at) / 50
+  local remembered = (#record + 1 - at) / 58
   if counts.r > READERS or counts.w > 1 or remembered < 0 or remembered > REMEMBERED or remembered % 1 > 0 then
     return {DAMAGED}
   end
-  for from = at, #record, 50 do
+  for from = at, #record, 58 do
     local one = {}
-    one.mode, one.id, one.owner, one.token, one.holds, one.till = unpack(RELEASE, record, from)
-    if not counts[one.mode] or not are_sound(one.token, one.till) or one.holds > HOLDS then return {DAMAGED} end
-    if now < one.till then released[#released + 1] = one end
+    one.mode, one.id, one.owner, one.token, one.holds, one.till, one.bound = unpack(RELEASE, record, from)
+    if not counts[one.mode] or not are_sound(one.token, one.till, one.bound) or one.holds > HOLDS then return {DAMAGED} end
+    know(one.bound)
+    if now < one.till then released[#released + 1] = one else forget(one.bound) end
   end
 end
 
--- Where among the ids of a grant's holds this one begins.
+-- Where among the ids and bounds of a grant's holds this one begins, and its bound.
 local function hold_at(grant, id)
-  for at = 1, #grant.ids, 16 do
-    if sub(grant.ids, at, at + 15) == id then return at end
+  for at = 1, #grant.ids, 24 do
+    if sub(grant.ids, at, at + 15) == id then return at, (unpack('<d', grant.ids, at + 16)) end
   end
 end
 
@@ -67,17 +78,18 @@ local function held(grant)
   return {0, now, HELD, grant.token, grant.holds, grant.deadline}
 end
 
--- Writes the record; it is kept until no lease, wait, release or token in it matters.
+-- Writes the record; it is kept until no lease, wait, release or token in it matters, and no copy of an acquire can
+-- arrive in time.
 local function commit()
-  local text = {'$RW_LOCK:' .. pack(HEAD, token, kept_till, wake, #grants)}
-  local keep = max(token + 1, kept_till, wake)
+  local text = {'$RW_LOCK:' .. pack(HEAD, token, kept_till, wake, forgotten, #grants)}
+  local keep = max(token + 1, kept_till, wake, latest + 1)
   for _, grant in ipairs(grants) do
     text[#text + 1] = pack(GRANT, grant.mode, grant.owner, grant.token, grant.deadline, grant.holds)
     text[#text + 1] = grant.ids
     keep = max(keep, grant.deadline)
   end
   for _, one in ipairs(released) do
-    text[#text + 1] = pack(RELEASE, one.mode, one.id, one.owner, one.token, one.holds, one.till)
+    text[#text + 1] = pack(RELEASE, one.mode, one.id, one.owner, one.token, one.holds, one.till, one.bound)
     keep = max(keep, one.till)
   end
   redis.call('SET', key, table.concat(text), 'PX', ttl_ms(keep))

@@ -20,7 +20,7 @@ if not own then
   if given_back then return {0, now, RELEASED, given_back, 0} end
   return {0, now, NOT_HELD}
 end
-if #released == REMEMBERED then table.remove(released, 1) end
-released[#released + 1] = pack(RELEASE, id, own.token, now + tonumber(ARGV[5]))
+if #released == REMEMBERED then forget(unpack('<d', table.remove(released, 1), 33)) end
+released[#released + 1] = pack(RELEASE, id, own.token, now + tonumber(ARGV[5]), own.bound)
 commit(own.at)
 return {0, now, RELEASED, own.token, wake_up()}

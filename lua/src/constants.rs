@@ -19,9 +19,9 @@ const BLOCKED: i64 = 6;
 
 /// The tags of records that are no limiter's: their kind, and the version of the format.
 const LOCK: &str = "K2";
-const SEMAPHORE: &str = "M1";
-const RW_LOCK: &str = "W1";
-const LATCH: &str = "D1";
+const SEMAPHORE: &str = "M2";
+const RW_LOCK: &str = "W2";
+const LATCH: &str = "D2";
 const FENCED: &str = "V1";
 
 /// The tag of one reservation.

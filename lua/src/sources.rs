@@ -22,7 +22,7 @@ const FILES: &[(&str, &str)] = files! {
     "limiters": "algorithms" "any_limit" "any_record" "conversion" "counters" "leaky_bucket_cancel" "limit_record"
         "limiter_acquire" "limiter_adjust" "limiter_peek" "limiter_reserve" "limiter_reset" "limiter_set" "limiter_settle"
         "log_entries" "packed" "penalty" "requests" "reservations" "steps";
-    "locks": "fast_lock" "fast_lock_acquire" "fast_lock_release" "fast_lock_renew" "fenced_read" "fenced_record"
+    "locks": "bounds" "fast_lock" "fast_lock_acquire" "fast_lock_release" "fast_lock_renew" "fenced_read" "fenced_record"
         "fenced_write" "ids" "latch_count_down" "latch_inspect" "latch_record" "latch_reset" "latch_set" "leases" "lock_acquire"
         "lock_force_release" "lock_inspect" "lock_record" "lock_release" "lock_renew" "lock_withdraw" "pieces" "publish"
         "rw_lock_acquire" "rw_lock_inspect" "rw_lock_record" "rw_lock_release" "rw_lock_renew" "semaphore_acquire"

@@ -74,6 +74,11 @@ impl Holds for Slot {
 /// The largest time of traces, in microseconds, which is the largest that the machines take.
 pub const MAX_TIME_US: u64 = (1 << 53) - (1 << 51) - 1;
 
+/// Returns until when a copy of an operation may arrive, in microseconds; zero without a bound.
+pub(crate) fn bound(not_after_us: u64) -> u64 {
+    if not_after_us < MAX_TIME_US { not_after_us } else { 0 }
+}
+
 /// Returns a time that the machines take.
 ///
 /// # Panics

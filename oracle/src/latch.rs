@@ -6,19 +6,21 @@ mod suite;
 
 use lockage_core::latch::{Answer, Reply};
 
+use crate::key::MAX_TIME_US;
+
 #[cfg(feature = "properties")]
-pub use suite::{Reference, any_trace, ask, forward};
+pub use suite::{Ask, Reference, any_trace, ask, forward};
 
 /// How many operations are remembered.
 const REMEMBERED: usize = 8;
 
-/// One operation on one latch, also in traces.
+/// One operation on one latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// Sets the count: the id, the count, and how long it is kept, in microseconds.
-    Set(u128, u64, u64),
-    /// Counts down: the id, and by how much.
-    CountDown(u128, u64),
+    /// Sets the count: the id, the count, its `not_after` and how long it is kept, in microseconds.
+    Set(u128, u64, u64, u64),
+    /// Counts down: the id, by how much, and its `not_after`, in microseconds.
+    CountDown(u128, u64, u64),
     /// Returns what is left.
     Inspect,
     /// Forgets the latch.
@@ -34,6 +36,8 @@ pub enum Outcome {
     Closed(u64, u64),
     /// It is open.
     Open,
+    /// It came after its `not_after`, or may be a copy of one that is forgotten, which may arrive until then.
+    TooLate(u64),
     /// What is left, and when it is open at the latest.
     Seen(u64, u64),
     /// What was left, if it was set.
@@ -50,21 +54,29 @@ impl From<Reply> for Outcome {
             Answer::Done { left } => Outcome::Done(left, reply.woke),
             Answer::Closed { left, open_at } => Outcome::Closed(left, open_at.as_micros()),
             Answer::Open => Outcome::Open,
+            Answer::TooLate { forgotten } => Outcome::TooLate(forgotten.as_micros()),
         }
     }
 }
 
 fn id(op: Op) -> Option<u128> {
     match op {
-        Op::Set(id, ..) | Op::CountDown(id, _) => Some(id),
+        Op::Set(id, ..) | Op::CountDown(id, ..) => Some(id),
         Op::Inspect | Op::Reset => None,
     }
 }
 
 fn count(op: Op) -> u64 {
     match op {
-        Op::Set(_, count, _) | Op::CountDown(_, count) => count,
+        Op::Set(_, count, ..) | Op::CountDown(_, count, _) => count,
         Op::Inspect | Op::Reset => 0,
+    }
+}
+
+fn not_after_us(op: Op) -> u64 {
+    match op {
+        Op::Set(_, _, not_after_us, _) | Op::CountDown(_, _, not_after_us) => not_after_us,
+        Op::Inspect | Op::Reset => MAX_TIME_US,
     }
 }
 

@@ -124,6 +124,29 @@ pub fn trace<A: Debug>(
     (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps }).boxed()
 }
 
+/// Returns traces of twice up to `max_steps` within so short a time that records forget much of what may come again.
+pub fn brisk<A: Debug>(
+    ask: impl Strategy<Value = A> + 'static,
+    max_steps: usize,
+) -> BoxedStrategy<Trace<A>> {
+    let moved = prop_oneof![3 => Just(Move::Stay), 1 => (1..=3_i64).prop_map(Move::Tick)];
+    let steps = vec((moved, ask), max_steps..=2 * max_steps);
+    let start_us = 1_763_700_000_000_000;
+    steps.prop_map(move |steps| Trace { start_us, backwards: false, steps }).boxed()
+}
+
+/// Returns an acquire that was sent so many acquires ago, for so much later: `later` sets its `not_after`.
+pub(crate) fn again<O: Copy>(
+    sent: &[(O, u64)],
+    back: usize,
+    by_us: u64,
+    later: impl FnOnce(&mut O, u64),
+) -> Option<O> {
+    let (mut op, not_after_us) = sent.iter().rev().nth(back).copied()?;
+    later(&mut op, not_after_us.saturating_add(by_us).min(MAX_TIME_US));
+    Some(op)
+}
+
 /// Checks that the machine equals its reference, operation by operation.
 ///
 /// # Errors

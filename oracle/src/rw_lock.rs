@@ -9,7 +9,7 @@ use lockage_core::RecordError;
 use lockage_core::rw_lock::{Answer, Hold, HoldId, Mode, OwnerId, RwLock};
 
 use crate::judged::Seen;
-use crate::key::{Key, MAX_TIME_US, time};
+use crate::key::{Key, MAX_TIME_US, bound, time};
 use crate::play;
 use crate::property::{Property, Violation};
 use crate::shared::{self, Granted, Laws, MOST_HOLDS, REMEMBERED, Terms, WRITE};
@@ -52,6 +52,8 @@ pub enum Ask {
     Token(Op, i64),
     /// An acquire with `not_after` so many microseconds from now.
     Within(Op, i64),
+    /// The acquire that was sent so many acquires ago, with a `not_after` so many microseconds later.
+    Again(usize, u64),
     /// A release of one of the live holds, if there is one.
     ReleaseHeld(usize, u64),
 }
@@ -69,8 +71,8 @@ pub enum Outcome {
     UpgradeRefused(u64),
     /// Until when there are too many.
     TooMany(u64),
-    /// It came after its `not_after`.
-    TooLate,
+    /// It came after its `not_after`, or may be a copy of one that is forgotten, which may arrive until then.
+    TooLate(u64),
     /// It is not held.
     NotHeld,
     /// Until when readers are kept out, and the grants.
@@ -94,10 +96,15 @@ pub struct Grant {
 pub struct Reference {
     /// The token and the deadline of each grant.
     grants: BTreeMap<Who, (u64, u64)>,
-    /// The holds of these grants, in the order in which they were acquired.
-    holds: Vec<(u128, Who)>,
-    /// Each released hold, its outcome, and until when it is remembered.
-    released: Vec<(u128, Who, Outcome, u64)>,
+    /// The holds of these grants, in the order in which they were acquired, and until when copies of their acquires may
+    /// arrive.
+    holds: Vec<(u128, Who, u64)>,
+    /// Each released hold, its outcome, until when it is remembered, and until when copies of its acquire may arrive.
+    released: Vec<(u128, Who, Outcome, u64, u64)>,
+    /// Until when copies of acquires may arrive of which the record does not know any more.
+    forgotten: Vec<u64>,
+    /// The acquires that were sent, and their `not_after`.
+    sent: Vec<(Op, u64)>,
     kept_until_us: u64,
     /// Until when a caller waits.
     wake_us: u64,
@@ -111,7 +118,7 @@ impl Reference {
 
     fn grant(&self, who: Who, now_us: u64) -> Option<Grant> {
         let (token, deadline_us) = *self.grants.get(&who).filter(|_| self.is_live(who, now_us))?;
-        let holds = self.holds.iter().filter(|(_, of)| *of == who).count() as u64;
+        let holds = self.holds.iter().filter(|(_, of, _)| *of == who).count() as u64;
         Some(Grant { token, holds, deadline_us })
     }
 
@@ -131,14 +138,25 @@ impl Reference {
         }
     }
 
+    /// Returns until when copies of acquires may arrive that do not count at a time, or do not any more.
+    fn gone(&self, now_us: u64) -> impl Iterator<Item = u64> {
+        let holds = self.holds.iter().filter(move |(_, who, _)| !self.is_live(*who, now_us));
+        let released = self.released.iter().filter(move |(_, _, _, until, _)| now_us >= *until);
+        let ended = holds.map(|(_, _, bound_us)| bound_us);
+        let gone = ended.chain(released.map(|(_, _, _, _, bound_us)| bound_us));
+        gone.chain(&self.forgotten).copied().filter(move |bound_us| now_us <= *bound_us)
+    }
+
     /// Drops ended grants and releases, as each write does.
     fn write(&mut self, now_us: u64) {
+        self.forgotten = self.gone(now_us).collect();
         self.grants.retain(|_, (_, deadline_us)| now_us < *deadline_us);
         let grants = &self.grants;
-        self.holds.retain(|(_, who)| grants.contains_key(who));
-        self.released.retain(|(_, _, _, until)| now_us < *until);
+        self.holds.retain(|(_, who, _)| grants.contains_key(who));
+        self.released.retain(|(_, _, _, until, _)| now_us < *until);
         let more = self.released.len().saturating_sub(REMEMBERED);
-        self.released.drain(..more);
+        let dropped = self.released.drain(..more).map(|(_, _, _, _, bound_us)| bound_us);
+        self.forgotten.extend(dropped.filter(|bound_us| now_us <= *bound_us));
         if self.kept_until_us <= now_us {
             self.kept_until_us = 0;
         }
@@ -147,7 +165,7 @@ impl Reference {
     fn acquire(
         &mut self,
         who: Who,
-        hold: u128,
+        (hold, bound_us): (u128, u64),
         lease_us: u64,
         waits_us: u64,
         now_us: u64,
@@ -187,32 +205,36 @@ impl Reference {
                 self.kept_until_us = 0;
             }
         }
-        self.holds.push((hold, who));
+        self.holds.push((hold, who, bound_us));
         self.write(now_us);
         Outcome::Held(self.grant(who, now_us).expect("it was just made"))
     }
 
     /// Returns the outcome for a hold whose id is known, unless its grant is dead.
-    fn known(&self, who: Who, hold: u128, now_us: u64) -> Option<Outcome> {
-        let live = self.holds.iter().find(|(id, of)| *id == hold && self.is_live(*of, now_us));
-        if let Some((_, of)) = live {
-            let grant = self.grant(who, now_us).filter(|_| *of == who);
+    fn known(&mut self, who: Who, hold: u128, bound_us: u64, now_us: u64) -> Option<Outcome> {
+        let is_live = |(id, of, _): &(u128, Who, u64)| *id == hold && self.is_live(*of, now_us);
+        if let Some(at) = self.holds.iter().position(is_live) {
+            let grant = self.grant(who, now_us).filter(|_| self.holds[at].1 == who);
+            if grant.is_some() && self.holds[at].2 < bound_us {
+                self.holds[at].2 = bound_us;
+                self.write(now_us);
+            }
             return Some(grant.map_or(Outcome::Reused, Outcome::Held));
         }
         let mut known =
-            self.released.iter().filter(|(id, _, _, until)| *id == hold && now_us < *until);
+            self.released.iter().filter(|(id, _, _, until, _)| *id == hold && now_us < *until);
         known.next().map(|_| Outcome::Reused)
     }
 
     fn release(&mut self, who: Who, hold: u128, remember_us: u64, now_us: u64) -> Outcome {
-        let at = self.holds.iter().position(|known| *known == (hold, who));
+        let at = self.holds.iter().position(|(known, of, _)| (*known, *of) == (hold, who));
         if let (Some(at), Some(grant)) = (at, self.grant(who, now_us)) {
-            self.holds.remove(at);
+            let (_, _, bound_us) = self.holds.remove(at);
             if grant.holds == 1 {
                 self.grants.remove(&who);
             }
             let again = Outcome::Released(grant.token, grant.holds - 1, false);
-            self.released.push((hold, who, again, now_us + remember_us));
+            self.released.push((hold, who, again, now_us + remember_us, bound_us));
             self.write(now_us);
             let woke = grant.holds == 1 && now_us < self.wake_us;
             return Outcome::Released(grant.token, grant.holds - 1, woke);
@@ -220,8 +242,8 @@ impl Reference {
         let mut known = self
             .released
             .iter()
-            .filter(|(id, of, _, until)| (*id, *of) == (hold, who) && now_us < *until);
-        known.next().map_or(Outcome::NotHeld, |(_, _, told, _)| told.clone())
+            .filter(|(id, of, _, until, _)| (*id, *of) == (hold, who) && now_us < *until);
+        known.next().map_or(Outcome::NotHeld, |(_, _, told, _, _)| told.clone())
     }
 }
 
@@ -234,8 +256,8 @@ impl play::Reference for Reference {
         match *ask {
             Ask::Plain(op) => op,
             Ask::OtherMode(op) => {
-                let live = self.holds.iter().rev().find(|(_, who)| self.is_live(*who, now_us));
-                let who = live.map_or(op.who, |(_, who)| match who {
+                let live = self.holds.iter().rev().find(|(_, who, _)| self.is_live(*who, now_us));
+                let who = live.map_or(op.who, |(_, who, _)| match who {
                     (owner, Mode::Read) => (*owner, Mode::Write),
                     (owner, Mode::Write) => (*owner, Mode::Read),
                 });
@@ -257,11 +279,19 @@ impl play::Reference for Reference {
                 }
                 _ => op,
             },
+            Ask::Again(back, by_us) => {
+                let again = play::again(&self.sent, back, by_us, |op, us| {
+                    if let Action::Acquire { not_after_us, .. } = &mut op.action {
+                        *not_after_us = us;
+                    }
+                });
+                again.unwrap_or(Op { who: (0, Mode::Read), action: Action::Inspect })
+            }
             Ask::ReleaseHeld(which, remember_us) => {
-                let live = self.holds.iter().filter(|(_, who)| self.is_live(*who, now_us));
+                let live = self.holds.iter().filter(|(_, who, _)| self.is_live(*who, now_us));
                 let live: Vec<_> = live.collect();
                 match live.get(which % live.len().max(1)) {
-                    Some(&&(hold, who)) => {
+                    Some(&&(hold, who, _)) => {
                         Op { who, action: Action::Release { hold, remember_us } }
                     }
                     None => Op { who: (0, Mode::Read), action: Action::Inspect },
@@ -273,13 +303,16 @@ impl play::Reference for Reference {
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op.action {
             Action::Acquire { hold, lease_us, not_after_us, waits_us } => {
-                if let Some(told) = self.known(op.who, hold, now_us) {
+                self.sent.push((*op, not_after_us));
+                let bound_us = bound(not_after_us);
+                if let Some(told) = self.known(op.who, hold, bound_us, now_us) {
                     return told;
                 }
-                if now_us > not_after_us {
-                    return Outcome::TooLate;
+                let forgotten_us = self.gone(now_us).max().unwrap_or(0);
+                if now_us > not_after_us || not_after_us <= forgotten_us {
+                    return Outcome::TooLate(forgotten_us);
                 }
-                self.acquire(op.who, hold, lease_us, waits_us, now_us)
+                self.acquire(op.who, (hold, bound_us), lease_us, waits_us, now_us)
             }
             Action::Renew { token, lease_us } => {
                 let grant = self.grant(op.who, now_us);
@@ -355,7 +388,7 @@ impl play::Reference for Reference {
                         Outcome::UpgradeRefused(retry_at.as_micros())
                     }
                     Answer::TooMany { retry_at } => Outcome::TooMany(retry_at.as_micros()),
-                    Answer::TooLate => Outcome::TooLate,
+                    Answer::TooLate { forgotten } => Outcome::TooLate(forgotten.as_micros()),
                     Answer::NotHeld => Outcome::NotHeld,
                 }
             }
@@ -366,8 +399,10 @@ impl play::Reference for Reference {
 
     fn ends_us(&self) -> Vec<u64> {
         let leases = self.grants.values().map(|(_, deadline_us)| *deadline_us);
-        let memory = self.released.iter().map(|(_, _, _, until)| *until);
-        leases.chain(memory).chain([self.kept_until_us, self.wake_us, self.token + 1]).collect()
+        let memory = self.released.iter().map(|(_, _, _, until, _)| *until);
+        let bounds = self.holds.iter().map(|(_, _, bound_us)| bound_us + 1);
+        let others = [self.kept_until_us, self.wake_us, self.token + 1];
+        leases.chain(memory).chain(bounds).chain(others).collect()
     }
 }
 
@@ -413,7 +448,7 @@ impl Outcome {
             Outcome::Released(token, holds, told) => shared::Outcome::Released(token, holds, told),
             Outcome::Refused(until_us) => shared::Outcome::Busy(until_us),
             Outcome::UpgradeRefused(until_us) => shared::Outcome::Upgrade(until_us),
-            Outcome::TooLate => shared::Outcome::TooLate,
+            Outcome::TooLate(forgotten_us) => shared::Outcome::TooLate(forgotten_us),
             Outcome::NotHeld => shared::Outcome::NotHeld,
             Outcome::Seen(..) => shared::Outcome::Seen,
             Outcome::Reused => shared::Outcome::Reused,

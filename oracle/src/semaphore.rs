@@ -8,7 +8,7 @@ use lockage_core::semaphore::{Answer, Grant, PermitId, Semaphore};
 use proptest::prelude::*;
 
 use crate::judged::Seen;
-use crate::key::{Key, MAX_TIME_US, time};
+use crate::key::{Key, MAX_TIME_US, bound, time};
 use crate::play;
 use crate::property::{Property, Violation};
 use crate::shared::{self, Granted, Laws, REMEMBERED, Terms};
@@ -44,6 +44,10 @@ pub enum Ask {
     Token(Op, i64),
     /// An acquire with `not_after` so many microseconds from now.
     Within(Op, i64),
+    /// The acquire that was sent so many acquires ago, with a `not_after` so many microseconds later.
+    Again(usize, u64),
+    /// A release of one of the latest grants, if there is one, which is remembered for so long.
+    ReleaseHeld(usize, u64),
 }
 
 /// The outcome of an operation.
@@ -57,8 +61,8 @@ pub enum Outcome {
     Full(u64),
     /// It exceeds the number of permits.
     Never,
-    /// It came after its `not_after`.
-    TooLate,
+    /// It came after its `not_after`, or may be a copy of one that is forgotten, which may arrive until then.
+    TooLate(u64),
     /// It is not held.
     NotHeld,
     /// The permits in use, and the live grants, the first to end first.
@@ -84,6 +88,10 @@ pub struct Reference {
     grants: BTreeMap<u64, (u128, Lease)>,
     /// The id, its token, and until when it is remembered.
     released: Vec<(u128, u64, u64)>,
+    /// Until when copies of the acquires of each token may arrive, in microseconds.
+    bounds: BTreeMap<u64, u64>,
+    /// The acquires that were sent, and their `not_after`.
+    sent: Vec<(Op, u64)>,
     token: u64,
     /// Until when a caller waits.
     wake_us: u64,
@@ -114,24 +122,50 @@ impl Reference {
         self.released.iter().find(is_it).map(|(_, token, _)| *token)
     }
 
-    /// Drops ended grants and releases, as each write does.
+    /// Returns whether the record still tells what was granted under a token.
+    fn is_known(&self, token: u64, now_us: u64) -> bool {
+        let is_live = |(_, lease): &(u128, Lease)| now_us < lease.deadline_us;
+        let mut released = self.released.iter();
+        self.grants.get(&token).is_some_and(is_live)
+            || released.any(|(_, was, until_us)| *was == token && now_us < *until_us)
+    }
+
+    /// Returns until when copies of acquires may arrive that are no longer known.
+    fn forgotten_us(&self, now_us: u64) -> u64 {
+        let forgotten = self.bounds.iter().filter(|(token, _)| !self.is_known(**token, now_us));
+        let in_time = forgotten.map(|(_, bound_us)| *bound_us).filter(|it| now_us <= *it);
+        in_time.max().unwrap_or(0)
+    }
+
+    /// Drops ended grants and releases, as each write does, and bounds that have passed.
     fn write(&mut self, now_us: u64) {
         self.grants.retain(|_, (_, lease)| now_us < lease.deadline_us);
         self.released.retain(|(_, _, until)| now_us < *until);
         let more = self.released.len().saturating_sub(REMEMBERED);
         self.released.drain(..more);
+        let mut bounds = std::mem::take(&mut self.bounds);
+        bounds.retain(|token, bound_us| now_us <= *bound_us || self.is_known(*token, now_us));
+        self.bounds = bounds;
     }
 
     fn acquire(&mut self, id: u128, asked: [u64; 5], now_us: u64) -> Outcome {
         let [count, permits, lease_us, not_after_us, waits_us] = asked;
         match self.find(id, None, now_us) {
-            Some(lease) if lease.count == count => return Outcome::Held(lease),
+            Some(lease) if lease.count == count => {
+                let known_us = self.bounds.get_mut(&lease.token).expect("each grant has one");
+                if *known_us < bound(not_after_us) {
+                    *known_us = bound(not_after_us);
+                    self.write(now_us);
+                }
+                return Outcome::Held(lease);
+            }
             Some(_) => return Outcome::Reused,
             None if self.remembered(id, None, now_us).is_some() => return Outcome::Reused,
             None => {}
         }
-        if now_us > not_after_us {
-            return Outcome::TooLate;
+        let forgotten_us = self.forgotten_us(now_us);
+        if now_us > not_after_us || not_after_us <= forgotten_us {
+            return Outcome::TooLate(forgotten_us);
         }
         if count > permits {
             return Outcome::Never;
@@ -150,6 +184,7 @@ impl Reference {
         let lease = Lease { count, token: self.token, deadline_us: now_us + lease_us };
         self.grants.insert(self.token, (id, lease));
         self.tokens.insert(id, self.token);
+        self.bounds.insert(self.token, bound(not_after_us));
         self.write(now_us);
         Outcome::Held(lease)
     }
@@ -180,12 +215,27 @@ impl play::Reference for Reference {
                 }
                 op
             }
+            Ask::Again(back, by_us) => {
+                let again = play::again(&self.sent, back, by_us, |op, us| {
+                    if let Action::Acquire { not_after_us, .. } = &mut op.action {
+                        *not_after_us = us;
+                    }
+                });
+                again.unwrap_or(Op { id: 0, action: Action::Inspect })
+            }
+            Ask::ReleaseHeld(back, remember_us) => match self.grants.values().rev().nth(back) {
+                Some((id, _)) => {
+                    Op { id: *id, action: Action::Release { token: None, remember_us } }
+                }
+                None => Op { id: 0, action: Action::Inspect },
+            },
         }
     }
 
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome {
         match op.action {
             Action::Acquire { count, permits, lease_us, not_after_us, waits_us } => {
+                self.sent.push((*op, not_after_us));
                 self.acquire(op.id, [count, permits, lease_us, not_after_us, waits_us], now_us)
             }
             Action::Renew { token, lease_us } => {
@@ -253,7 +303,7 @@ impl play::Reference for Reference {
                     Answer::Released { token } => Outcome::Released(token, reply.woke),
                     Answer::Full { fits_at } => Outcome::Full(fits_at.as_micros()),
                     Answer::Never => Outcome::Never,
-                    Answer::TooLate => Outcome::TooLate,
+                    Answer::TooLate { forgotten } => Outcome::TooLate(forgotten.as_micros()),
                     Answer::NotHeld => Outcome::NotHeld,
                 }
             }
@@ -265,7 +315,8 @@ impl play::Reference for Reference {
     fn ends_us(&self) -> Vec<u64> {
         let leases = self.grants.values().map(|(_, lease)| lease.deadline_us);
         let memory = self.released.iter().map(|(_, _, until)| *until);
-        leases.chain(memory).chain([self.token + 1, self.wake_us]).collect()
+        let bounds = self.bounds.values().map(|bound_us| bound_us + 1);
+        leases.chain(memory).chain(bounds).chain([self.token + 1, self.wake_us]).collect()
     }
 }
 
@@ -309,7 +360,7 @@ impl Outcome {
             Outcome::Released(token, told) => shared::Outcome::Released(token, 0, told),
             Outcome::Full(until_us) => shared::Outcome::Busy(until_us),
             Outcome::Never => shared::Outcome::Never,
-            Outcome::TooLate => shared::Outcome::TooLate,
+            Outcome::TooLate(forgotten_us) => shared::Outcome::TooLate(forgotten_us),
             Outcome::NotHeld => shared::Outcome::NotHeld,
             Outcome::Seen(..) => shared::Outcome::Seen,
             Outcome::Reused => shared::Outcome::Reused,
@@ -325,9 +376,27 @@ fn lease(grant: Grant) -> Lease {
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.
 pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
-    (any::<bool>(), prop::bool::weighted(0.3))
-        .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+    (any::<bool>(), prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+        .prop_flat_map(move |(backwards, hasty, is_brisk)| match is_brisk {
+            true => play::brisk(brisk(), max_steps),
+            false => play::trace(ask(hasty), max_steps, backwards),
+        })
         .boxed()
+}
+
+/// Returns operations with many ids, each of which is soon released.
+fn brisk() -> BoxedStrategy<Ask> {
+    let long = || Just(1_u64 << 40);
+    let within = prop_oneof![0..=60_i64, 1_000..=3_000_i64];
+    let acquire = (any::<u128>(), within).prop_map(|(id, us)| {
+        let (count, permits, lease_us, waits_us) = (1, 4, 1 << 40, 0);
+        let not_after_us = MAX_TIME_US;
+        let action = Action::Acquire { count, permits, lease_us, not_after_us, waits_us };
+        Ask::Within(Op { id, action }, us)
+    });
+    let release = (0..2_usize, long()).prop_map(|(back, us)| Ask::ReleaseHeld(back, us));
+    let again = (0..40_usize, 0..=2_u64).prop_map(|(back, by_us)| Ask::Again(back, by_us));
+    prop_oneof![4 => acquire, 4 => release, 1 => again].boxed()
 }
 
 /// Returns operations with few permits and few ids, so that they meet.
@@ -345,17 +414,20 @@ pub fn ask(hasty: bool) -> BoxedStrategy<Ask> {
     let renew = span().prop_map(|lease_us| Action::Renew { token: None, lease_us });
     let release = span().prop_map(|remember_us| Action::Release { token: None, remember_us });
     let action = prop_oneof![8 => acquire, 3 => renew, 5 => release, 1 => Just(Action::Inspect)];
-    (id(), action, 0..10_u8, -2..=2_i64)
-        .prop_map(|(id, action, form, offset)| {
+    let within = prop_oneof![-2..=2_i64, 0..=40_i64, 100..=3_000_i64];
+    let again = (0..9_usize, 0..=2_u64).prop_map(|(back, by_us)| Ask::Again(back, by_us));
+    let operation = (id(), action, 0..14_u8, -2..=2_i64, within).prop_map(
+        |(id, action, form, offset, within)| {
             let op = Op { id, action };
             match form {
                 0..=4 => Ask::Plain(op),
                 5..=7 => Ask::Token(op, 0),
                 8 => Ask::Token(op, offset),
-                _ => Ask::Within(op, offset),
+                _ => Ask::Within(op, within),
             }
-        })
-        .boxed()
+        },
+    );
+    prop_oneof![8 => operation, 1 => again].boxed()
 }
 
 /// Returns a lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. With `hasty`, a key
@@ -369,7 +441,5 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
 
 /// Returns traces of up to `max_steps`, with a clock that never steps back.
 pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
-    prop::bool::weighted(0.3)
-        .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
-        .boxed()
+    any_trace(max_steps).prop_map(play::Trace::forward).boxed()
 }

@@ -6,6 +6,8 @@
 
 mod judge;
 
+use std::ops::RangeInclusive;
+
 use crate::judged;
 use crate::property::{Property, Violation};
 use judge::Judge;
@@ -72,8 +74,8 @@ pub enum Outcome {
     Never,
     /// The caller has the most holds, until then.
     TooMany(u64),
-    /// It came after its `not_after_us`.
-    TooLate,
+    /// It came after its `not_after_us`, or may be a copy of one that is forgotten, which may arrive until then.
+    TooLate(u64),
     /// It is not held.
     NotHeld,
     /// The id was used before.
@@ -118,6 +120,8 @@ pub enum Case {
     Reused,
     /// An acquire comes too late.
     TooLate,
+    /// An acquire is refused that may be a copy of one that is forgotten.
+    Forgotten,
     /// A reader is refused because a writer waits.
     KeptOut,
     /// A reader is refused to write because others read.
@@ -133,6 +137,10 @@ pub struct Laws {
     grants: Vec<Grant>,
     /// The remembered releases, the oldest first.
     released: Vec<Release>,
+    /// The latest `not_after_us` of what the record surely, or at most, knows as forgotten.
+    forgotten_us: (u64, u64),
+    /// The latest time that the clock has shown.
+    shown_us: u64,
     /// Until when a waiting writer keeps new readers out: surely, and at most.
     kept_out_us: (u64, u64),
     /// The newest token in the record, and the newest of all.
@@ -145,7 +153,8 @@ pub struct Laws {
 struct Grant {
     owner: u128,
     weight: u64,
-    ids: Vec<u128>,
+    /// The holds, and until when a copy of the acquire of each may arrive; zero without a bound.
+    ids: Vec<(u128, u64)>,
     token: u64,
     deadline_us: u64,
     /// Whether the clock has shown its end.
@@ -160,10 +169,20 @@ struct Release {
     token: u64,
     holds: u64,
     until_us: u64,
+    /// Until when a copy of its acquire may arrive.
+    bound_us: u64,
     is_past: bool,
 }
 
 impl Grant {
+    fn has(&self, id: u128) -> bool {
+        self.ids.iter().any(|(known, _)| *known == id)
+    }
+
+    fn bound_us(&self) -> u64 {
+        self.ids.iter().map(|(_, bound_us)| *bound_us).max().unwrap_or(0)
+    }
+
     fn told(&self) -> Granted {
         let Grant { weight, token, deadline_us, .. } = *self;
         Granted { weight, holds: self.ids.len() as u64, token, deadline_us }
@@ -216,15 +235,45 @@ impl Laws {
 
     /// Forgets the key: nothing is held. Returns when it could be dropped at the earliest.
     fn forget(&mut self) -> Option<u64> {
-        let Laws { grants, released, newest, waits, .. } = std::mem::take(self);
+        let Laws { grants, released, newest, waits, shown_us, forgotten_us, .. } =
+            std::mem::take(self);
         (self.newest, self.waits) = (newest, waits);
+        let bounds = grants.iter().map(Grant::bound_us);
+        let bounds = bounds.chain(released.iter().map(|it| it.bound_us)).chain([forgotten_us.0]);
+        let may_arrive = |bound_us: &u64| *bound_us > 0 && shown_us <= *bound_us;
+        let bounds = bounds.filter(may_arrive).map(|bound_us| bound_us + 1);
         let grants = grants.iter().filter(|it| !it.is_past).map(|it| it.deadline_us);
         let released = released.iter().filter(|it| !it.is_past).map(|it| it.until_us);
-        grants.chain(released).max()
+        grants.chain(released).chain(bounds).max()
+    }
+
+    /// Returns between which values the latest `not_after_us` of what is forgotten must be.
+    fn forgotten(&self, now_us: u64) -> RangeInclusive<u64> {
+        let grants = self.grants.iter().map(|it| (it.bound_us(), it.deadline_us, it.is_past));
+        let released = self.released.iter().map(|it| (it.bound_us, it.until_us, it.is_past));
+        let (mut least, mut most) = self.forgotten_us;
+        for (bound_us, end_us, is_past) in grants.chain(released) {
+            if now_us >= end_us {
+                least = least.max(bound_us);
+            }
+            if is_past {
+                most = most.max(bound_us);
+            }
+        }
+        let in_time = |bound_us| if now_us <= bound_us { bound_us } else { 0 };
+        let least = if self.shown_us <= least { least } else { 0 };
+        in_time(least)..=in_time(most)
+    }
+
+    /// Records that something of this bound is forgotten.
+    fn drop_bound(&mut self, bound_us: u64) {
+        let (least, most) = &mut self.forgotten_us;
+        (*least, *most) = (bound_us.max(*least), bound_us.max(*most));
     }
 
     /// Records that the clock shows this time.
     fn pass(&mut self, now_us: u64) {
+        self.shown_us = self.shown_us.max(now_us);
         self.grants.iter_mut().for_each(|it| it.is_past |= now_us >= it.deadline_us);
         self.released.iter_mut().for_each(|it| it.is_past |= now_us >= it.until_us);
         if now_us >= self.kept_out_us.0 {
@@ -234,6 +283,8 @@ impl Laws {
 
     /// Records that the record is written.
     fn write(&mut self, now_us: u64) {
+        let forgotten_us = *self.forgotten(now_us).start();
+        self.drop_bound(forgotten_us);
         self.grants.retain(|it| now_us < it.deadline_us);
         self.released.retain(|it| now_us < it.until_us);
         if now_us >= self.kept_out_us.1 {

@@ -19,7 +19,8 @@ pub(super) async fn permits_are_leased<S: Store>(bench: &Bench<'_, S>) {
     let key = At::new(bench, "semaphore");
     let semaphore = Semaphore::new(3, LEASE, REMEMBER).unwrap();
     let id = PermitId::from_u128;
-    let acquire = |number, count| semaphore.acquire(id(number), count, second(60)).unwrap();
+    // Each may arrive for a little longer than those before: one that may not could be a copy of a forgotten one.
+    let acquire = |number, count| semaphore.acquire(id(number), count, later(60, number)).unwrap();
 
     let Answer::Held(first) = key.run(&acquire(1, 2)).await.answer else { panic!("L1") };
     assert_eq!((first.count, first.deadline), (2, second(10)));
@@ -47,9 +48,11 @@ pub(super) async fn permits_are_leased<S: Store>(bench: &Bench<'_, S>) {
     }
     bench.at(Duration::from_secs(15));
     assert_eq!(key.run(&semaphore.renew(id(1), None)).await.answer, Answer::NotHeld, "L4");
+    let late = Answer::TooLate { forgotten: later(60, 1) };
+    assert_eq!(key.run(&acquire(1, 2)).await.answer, late, "L10: of the lease that has ended");
     assert!(matches!(key.run(&acquire(3, 3)).await.answer, Answer::Held(_)), "L2");
     bench.at(Duration::from_secs(61));
-    assert_eq!(key.run(&acquire(4, 1)).await.answer, Answer::TooLate, "L10");
+    assert!(matches!(key.run(&acquire(4, 1)).await.answer, Answer::TooLate { .. }), "L10");
 }
 
 /// L1 to L5, L9 and L10: many read or one writes, and a writer is not passed by new readers.
@@ -59,8 +62,9 @@ pub(super) async fn many_read_or_one_writes<S: Store>(bench: &Bench<'_, S>) {
     let lock = RwLock::new(LEASE, REMEMBER).unwrap();
     let [alice, bob] = [0xA11CE << 100, 0xB0B].map(OwnerId::from_u128);
     let id = HoldId::from_u128;
-    let read = |owner, hold| lock.read(owner, id(hold), second(60));
-    let write = |owner, hold| lock.write(owner, id(hold), second(60)).waiting(LEASE * 2);
+    // Each may arrive for a little longer than those before: one that may not could be a copy of a forgotten one.
+    let read = |owner, hold| lock.read(owner, id(hold), later(60, hold));
+    let write = |owner, hold| lock.write(owner, id(hold), later(60, hold)).waiting(LEASE * 2);
 
     let Answer::Held(one) = key.run(&read(alice, 1)).await.answer else { panic!("L2") };
     let Answer::Held(again) = key.run(&read(alice, 2)).await.answer else { panic!("L2") };
@@ -88,6 +92,8 @@ pub(super) async fn many_read_or_one_writes<S: Store>(bench: &Bench<'_, S>) {
     let seen = key.run(&lock.inspect()).await;
     assert_eq!((seen.kept_until, seen.holders.len()), (Some(second(25)), 1));
     bench.at(Duration::from_secs(10));
+    let late = Answer::TooLate { forgotten: later(60, 2) };
+    assert_eq!(key.run(&read(alice, 2)).await.answer, late, "L10: of the lease that has ended");
     assert!(matches!(key.run(&write(bob, 6)).await.answer, Answer::Held(_)), "a reader's lease");
 }
 
@@ -97,26 +103,29 @@ pub(super) async fn a_latch_opens_at_zero<S: Store>(bench: &Bench<'_, S>) {
     let key = At::new(bench, "latch");
     let latch = Latch::new(LEASE).unwrap();
     let id = OperationId::from_u128;
-    let down = |number, count| latch.count_down(count, id(number)).unwrap();
+    let down = |number, count| latch.count_down(count, id(number), second(60)).unwrap();
+    let set = |number, count| latch.set(count, id(number), second(60)).unwrap();
 
     assert_eq!(key.run(&down(1, 1)).await.answer, Answer::Open);
-    let set = latch.set(3, id(2)).unwrap();
-    assert_eq!(key.run(&set).await.answer, Answer::Done { left: 3 });
+    assert_eq!(key.run(&set(2, 3)).await.answer, Answer::Done { left: 3 });
     let closed = Answer::Closed { left: 3, open_at: second(10) };
-    assert_eq!(key.run(&latch.set(9, id(3)).unwrap()).await.answer, closed);
+    assert_eq!(key.run(&set(3, 9)).await.answer, closed);
     assert_eq!(key.run(&down(4, 1)).await.answer, Answer::Done { left: 2 });
     bench.at(Duration::from_secs(5));
     assert_eq!(key.run(&down(5, 9)).await.answer, Answer::Done { left: 0 });
     assert_eq!(key.run(&down(4, 1)).await.answer, Answer::Done { left: 2 }, "L10");
     assert_eq!(key.run(&latch.inspect()).await.left, 0);
     assert!(matches!(key.refused(&down(4, 2)).await, RecordError::OperationReused));
-    assert_eq!(key.run(&set).await.answer, Answer::Done { left: 3 }, "L10: it stays open");
+    assert_eq!(key.run(&set(2, 3)).await.answer, Answer::Done { left: 3 }, "L10: it stays open");
     assert_eq!(key.run(&latch.inspect()).await.open_at, second(5));
 
-    assert_eq!(key.run(&latch.set(1, id(6)).unwrap()).await.answer, Answer::Done { left: 1 });
+    assert_eq!(key.run(&set(6, 1)).await.answer, Answer::Done { left: 1 });
     assert_eq!(key.run(&latch.reset()).await, Some(1));
     assert_eq!(key.run(&latch.reset()).await, None);
-    assert_eq!(key.run(&latch.set(1, id(7)).unwrap()).await.answer, Answer::Done { left: 1 });
+    let forgotten = second(60);
+    assert_eq!(key.run(&set(6, 1)).await.answer, Answer::TooLate { forgotten }, "L10: a late copy");
+    let later = latch.set(1, id(7), second(61)).unwrap();
+    assert_eq!(key.run(&later).await.answer, Answer::Done { left: 1 });
     bench.at(Duration::from_secs(15));
     assert_eq!(key.run(&latch.inspect()).await.left, 0, "nobody counted it down");
 }
@@ -167,6 +176,11 @@ impl<'a, S: Store> At<'a, S> {
 }
 
 /// So many seconds after the start of a scenario.
+/// So many microseconds after this second.
+fn later(seconds: u64, by_us: u128) -> Timestamp {
+    second(seconds).saturating_add(Duration::from_micros(by_us.try_into().expect("few")))
+}
+
 fn second(seconds: u64) -> Timestamp {
     Timestamp::from_micros(START_US + seconds * 1_000_000).expect("a time")
 }

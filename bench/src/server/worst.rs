@@ -188,8 +188,9 @@ fn latches() -> Vec<Case> {
     const NAME: &str = "latch, 8 remembered";
     let latch = latch::Latch::new(DAY).expect("in range");
     let id = |number: usize| latch::OperationId::from_u128(bits(number));
-    let set = move |number| latch.set(1_000_000, id(number)).expect("in range");
-    let down = move |number| latch.count_down(1, id(1_000 + number)).expect("in range");
+    let set = move |number| latch.set(1_000_000, id(number), Timestamp::MAX).expect("in range");
+    let down =
+        move |number| latch.count_down(1, id(1_000 + number), Timestamp::MAX).expect("in range");
     let mut slot = Slot::new();
     (0..latch::REMEMBERED).for_each(|number| slot.run(&set(number)));
     vec![

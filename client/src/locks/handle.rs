@@ -11,7 +11,7 @@ use lockage_core::{RecordError, Timestamp};
 use super::guard::LockGuard;
 use super::kind::Kind;
 use super::lease::{Lease, Loss};
-use super::manager::{Attempt, LeaseManager};
+use super::manager::{Attempt, LeaseManager, beyond};
 use super::options::{LockOptions, Shortfall};
 use super::request::{AcquireRequest, Busy, Refusal};
 use super::state::{Pending, PendingRelease};
@@ -26,9 +26,9 @@ use crate::store::Store;
 /// one.
 const LATE_ANSWERS: u32 = 3;
 
-/// An attempt asks so often at most. The first answer tells the store's time where it is not known, or was set; the second
+/// An attempt, or a change of a latch, asks so often at most. The first answer tells the store's time where it is not known, or was set; the second
 /// from when on an acquire cannot be a late copy of a forgotten one; and that may grow meanwhile.
-const ASKS: u32 = 4;
+pub(super) const ASKS: u32 = 4;
 
 /// A named thing that callers hold or wait for: a lock, permits of a semaphore, a side of a read-write lock, or a
 /// latch.
@@ -275,8 +275,7 @@ where
         for _ in 1..ASKS {
             match self.ask(&attempt, request, next, later_than).await? {
                 Err(Denied { refusal: Refusal { later_than: Some(latest), .. }, took, .. }) => {
-                    // Those of others grow as long as the next call takes.
-                    later_than = latest.saturating_add(took * 2 + Duration::from_micros(1));
+                    later_than = beyond(latest, took);
                 }
                 answer => return Ok(answer),
             }

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use lockage_core::latch::{Answer, Inspection, Latch, OperationId};
+use lockage_core::latch::{Answer, Inspection, Latch, Operation, OperationId, Reply};
+use lockage_core::{ConfigError, Timestamp};
 
-use super::handle::Handle;
-use crate::error::Error;
+use super::handle::{ASKS, Handle};
+use super::manager::beyond;
+use crate::error::{Error, StoreError};
 use crate::notifications::Wake;
 use crate::runtime::Spawn;
 use crate::store::Store;
@@ -22,24 +24,25 @@ where
     /// Closes an open latch with `count` (1 to 2^53 - 1) to count down, and returns whether it was open.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Config`] for a count out of range.
+    /// [`Error`]; [`Error::Config`] for a count out of range. [`StoreError::Unknown`] also if an answer was lost, and the
+    /// latch was changed so often since that it no longer knows whether this was done.
     pub async fn set(&self, count: u64) -> Result<bool, Error> {
-        let set = self.kind.set(count, self.operation())?;
-        let reply = self.manager.store().execute(&self.key, &set).await?;
-        Ok(matches!(reply.answer, Answer::Done { .. }))
+        let id = self.operation();
+        let answer = self.change(|not_after| self.kind.set(count, id, not_after)).await?;
+        Ok(matches!(answer, Answer::Done { .. }))
     }
 
     /// Counts down by `count` (1 to 2^53 - 1), at most to zero, and returns what is left, which is zero for an open
     /// latch.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Config`] for a count out of range.
+    /// As [`LatchHandle::set`]. No count-down counts twice.
     pub async fn count_down(&self, count: u64) -> Result<u64, Error> {
-        let count_down = self.kind.count_down(count, self.operation())?;
-        let reply = self.manager.store().execute(&self.key, &count_down).await?;
-        Ok(match reply.answer {
+        let id = self.operation();
+        let answer = self.change(|not_after| self.kind.count_down(count, id, not_after)).await?;
+        Ok(match answer {
             Answer::Done { left } | Answer::Closed { left, .. } => left,
-            Answer::Open => 0,
+            Answer::Open | Answer::TooLate { .. } => 0,
         })
     }
 
@@ -85,6 +88,33 @@ where
                 return Ok(seen.left);
             }
         }
+    }
+
+    /// Changes the latch, or learns why not. What came too late for the store has changed nothing, and no copy of it will:
+    /// it is asked again at once, for later, unless an earlier copy may have been done and is forgotten.
+    async fn change(
+        &self,
+        operation: impl Fn(Timestamp) -> Result<Operation, ConfigError>,
+    ) -> Result<Answer, Error> {
+        let (store, now) = (self.manager.store(), || self.manager.runtime().now());
+        let mut later_than = Timestamp::EPOCH;
+        for _ in 0..ASKS {
+            let sent = now();
+            let (not_after, _) = self.manager.not_after(sent, later_than);
+            let command = operation(not_after)?;
+            let asked = store.execute_telling(&self.key, &command, Duration::MAX).await?;
+            let (Reply { now: time, answer, .. }, has_stray) = asked;
+            self.manager.learn(sent, time);
+            let Answer::TooLate { forgotten } = answer else { return Ok(answer) };
+            if has_stray && not_after > Timestamp::EPOCH {
+                let cause =
+                    "it was sent before, and the latch no longer knows whether that was done";
+                return Err(StoreError::Unknown(cause.into()).into());
+            }
+            later_than = beyond(forgotten, now().saturating_sub(sent));
+        }
+        let cause = "each time it was asked, it could have been a late copy of another change";
+        Err(StoreError::NotDone(cause.into()).into())
     }
 
     fn operation(&self) -> OperationId {

@@ -144,6 +144,12 @@ impl<S, R> LeaseManager<S, R> {
     }
 }
 
+/// Returns what the next call is to be later than, if one that took so long was no later than `latest`, until when calls
+/// of others may run: those of others grow as long as the next call takes.
+pub(super) fn beyond(latest: Timestamp, took: Duration) -> Timestamp {
+    latest.saturating_add(took * 2 + Duration::from_micros(1))
+}
+
 impl<S, R> LeaseManager<S, R>
 where
     S: Store + 'static,

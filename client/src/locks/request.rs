@@ -288,7 +288,7 @@ impl From<semaphore::Reply> for Reply {
             }
             Told::Released { .. } => Answer::Released { holds: 0 },
             Told::Full { fits_at } => Answer::in_use(fits_at, now),
-            Told::TooLate => Answer::too_late(Timestamp::EPOCH),
+            Told::TooLate { forgotten } => Answer::too_late(forgotten),
             // Nobody asks for more permits than there are: see `Permits`.
             Told::Never | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
         };
@@ -310,7 +310,7 @@ impl From<rw_lock::Reply> for Reply {
             Told::UpgradeRefused { retry_at } => {
                 Answer::refused(retry_at, now, |retry_after| Busy::Upgrade { retry_after })
             }
-            Told::TooLate => Answer::too_late(Timestamp::EPOCH),
+            Told::TooLate { forgotten } => Answer::too_late(forgotten),
             Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
         };
         Reply { now, answer }

@@ -4,8 +4,10 @@
 //!
 //! - **L2** what is left is what was set less what was counted down since, never below zero; only an open latch can be
 //!   set.
-//! - **L10** repeating an operation with its id changes nothing and gets the same answer, while it is one of the last
-//!   [`REMEMBERED`] that changed the latch, and the latch is kept.
+//! - **L10** repeating an operation with its id changes nothing, however late that is. It gets the same answer while it
+//!   is one of the last [`REMEMBERED`] that changed the latch, and the latch is kept. After that each operation whose
+//!   `not_after` is not later than that of a forgotten one is refused, also if the latch has ended or was reset: it may be
+//!   a late copy ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new operation.
 //! - **L12** listeners are notified, once, when it is counted down to zero, or reset before.
 //!
 //! A latch that was never set, was reset, or has not changed for as long as it is kept, is open. So no waiter waits for
@@ -20,8 +22,9 @@
 //! let now = Timestamp::from_micros(1_000_000)?;
 //! let mut slot = None;
 //!
-//! latch.set(2, OperationId::from_u128(1))?.apply(&mut slot, now)?;
-//! let one_less = latch.count_down(1, OperationId::from_u128(2))?;
+//! let in_a_second = Timestamp::from_micros(2_000_000)?;
+//! latch.set(2, OperationId::from_u128(1), in_a_second)?.apply(&mut slot, now)?;
+//! let one_less = latch.count_down(1, OperationId::from_u128(2), in_a_second)?;
 //! assert_eq!(one_less.apply(&mut slot, now)?.answer, Answer::Done { left: 1 });
 //! assert_eq!(one_less.apply(&mut slot, now)?.answer, Answer::Done { left: 1 });
 //! assert_eq!(latch.inspect().apply(&mut slot, now)?.left, 1);
@@ -69,20 +72,34 @@ impl Latch {
 
     /// Closes an open latch with `count` to count down, 1 to 2^53 - 1.
     ///
-    /// # Errors
-    /// [`ConfigError`] for a count out of range.
-    pub fn set(&self, count: u64, id: OperationId) -> Result<Operation, ConfigError> {
-        let count = config_count("count of a latch", count)?;
-        Ok(Operation { id, count, action: Action::Set { keep_us: self.keep_us } })
-    }
-
-    /// Counts down by `count`, 1 to 2^53 - 1, at most to zero, which notifies the listeners.
+    /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate changes
+    /// nothing for a caller that has given up.
     ///
     /// # Errors
     /// [`ConfigError`] for a count out of range.
-    pub fn count_down(&self, count: u64, id: OperationId) -> Result<Operation, ConfigError> {
+    pub fn set(
+        &self,
+        count: u64,
+        id: OperationId,
+        not_after: Timestamp,
+    ) -> Result<Operation, ConfigError> {
         let count = config_count("count of a latch", count)?;
-        Ok(Operation { id, count, action: Action::CountDown })
+        Ok(Operation { id, count, not_after, action: Action::Set { keep_us: self.keep_us } })
+    }
+
+    /// Counts down by `count`, 1 to 2^53 - 1, at most to zero, which notifies the listeners. See [`Latch::set`] for
+    /// `not_after`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a count out of range.
+    pub fn count_down(
+        &self,
+        count: u64,
+        id: OperationId,
+        not_after: Timestamp,
+    ) -> Result<Operation, ConfigError> {
+        let count = config_count("count of a latch", count)?;
+        Ok(Operation { id, count, not_after, action: Action::CountDown })
     }
 
     /// Returns what is left.
@@ -90,8 +107,8 @@ impl Latch {
         Inspect
     }
 
-    /// Forgets the latch and the operations that it remembers: it is open then. If it was closed, listeners are
-    /// notified.
+    /// Forgets the latch and the operations that it remembers: it is open then, and late copies of those are refused. If
+    /// it was closed, listeners are notified.
     pub fn reset(&self) -> Reset {
         Reset
     }
@@ -102,6 +119,7 @@ impl Latch {
 pub struct Operation {
     id: OperationId,
     count: u64,
+    not_after: Timestamp,
     action: Action,
 }
 
@@ -140,6 +158,12 @@ pub enum Answer {
     },
     /// A count-down changed nothing: the latch is open.
     Open,
+    /// The operation arrived after its `not_after`, or may be a copy of one that was done and is forgotten. It changed
+    /// nothing now.
+    TooLate {
+        /// The latest `not_after` of those: an operation with a later one cannot be a copy of one of them.
+        forgotten: Timestamp,
+    },
 }
 
 /// The outcome of [`Inspect`].

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::{OperationId, REMEMBERED};
 use crate::exact::MAX_SPAN_US;
+use crate::lease::is_bound;
 use crate::record::read_exact;
 
 /// The record of a latch.
@@ -14,8 +15,11 @@ pub(crate) struct LatchRecord {
     pub(super) left: u64,
     /// How long it is kept after each change.
     pub(super) keep: u64,
-    /// From this time on the record acts as if absent.
-    pub(crate) until: u64,
+    /// From this time on the latch acts as if it had never been set; zero if it was not.
+    pub(super) until: u64,
+    /// The latest bound of the operations that are forgotten, until that has passed: one that is not for later may be a
+    /// copy of one of them.
+    pub(super) forgotten: u64,
     /// The oldest first.
     pub(super) done: Vec<Done>,
 }
@@ -27,6 +31,8 @@ pub(super) struct Done {
     pub(super) id: OperationId,
     pub(super) count: u64,
     pub(super) left: u64,
+    /// See [`bound`](crate::lease::bound).
+    pub(super) bound: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +42,18 @@ pub(super) enum Kind {
 }
 
 impl LatchRecord {
-    pub(crate) const TAG: &'static str = "D1";
+    pub(crate) const TAG: &'static str = "D2";
 
     /// The text that the scripts read and write: see latch_record.lua.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("{} {} {} {}", Self::TAG, self.left, self.keep, self.until);
-        for Done { kind, id, count, left } in &self.done {
+        let LatchRecord { left, keep, until, forgotten, done } = self;
+        let mut text = format!("{} {left} {keep} {until} {forgotten}", Self::TAG);
+        for Done { kind, id, count, left, bound } in done {
             let letter = match kind {
                 Kind::Set => "s",
                 Kind::CountDown => "c",
             };
-            text += &format!("|{letter}{id} {count} {left}");
+            text += &format!("|{letter}{id} {count} {left} {bound}");
         }
         text
     }
@@ -54,10 +61,22 @@ impl LatchRecord {
     /// Reads what follows the tag of such a text.
     pub(crate) fn from_text(rest: &str) -> Option<LatchRecord> {
         let mut pieces = rest.split('|');
-        let [left, keep, until] = read_exact(pieces.next()?)?;
+        let [left, keep, until, forgotten] = read_exact(pieces.next()?)?;
         let done = pieces.map(Done::from_text).collect::<Option<Vec<Done>>>()?;
-        let is_sound = keep <= MAX_SPAN_US / 2 && done.len() <= REMEMBERED;
-        is_sound.then_some(LatchRecord { left, keep, until, done })
+        let record = LatchRecord { left, keep, until, forgotten, done };
+        let is_sound = keep <= MAX_SPAN_US / 2
+            && record.done.len() <= REMEMBERED
+            && record.bounds().all(is_bound);
+        is_sound.then_some(record)
+    }
+
+    /// Returns when neither the latch matters any more, nor a copy of an operation can arrive in time.
+    pub(crate) fn forget_at(&self) -> u64 {
+        self.bounds().map(|bound| bound + 1).fold(self.until, u64::max)
+    }
+
+    fn bounds(&self) -> impl Iterator<Item = u64> {
+        self.done.iter().map(|done| done.bound).chain([self.forgotten])
     }
 }
 
@@ -70,7 +89,7 @@ impl Done {
             "c" => Kind::CountDown,
             _ => return None,
         };
-        let [count, left] = read_exact(numbers)?;
-        Some(Done { kind, id: id.parse().ok()?, count, left })
+        let [count, left, bound] = read_exact(numbers)?;
+        Some(Done { kind, id: id.parse().ok()?, count, left, bound })
     }
 }

@@ -11,7 +11,8 @@ impl Command for Operation {
     type Outcome = Reply;
 
     fn encode_text(&self) -> TextCall {
-        let call = |script| TextCall::new(script).with(self.id).with(self.count);
+        let not_after = self.not_after.as_micros();
+        let call = |script| TextCall::new(script).with(self.id).with(self.count).with(not_after);
         match self.action {
             Action::Set { keep_us } => call(ScriptId::LatchSet).with(keep_us),
             Action::CountDown => call(ScriptId::LatchCountDown),
@@ -30,6 +31,7 @@ impl Command for Operation {
                 Answer::Done { left: read_whole(left)? }
             }
             [OPEN] => Answer::Open,
+            [TOO_LATE, forgotten] => Answer::TooLate { forgotten: read_time(forgotten)? },
             _ => return Err(ReplyError::Unexpected),
         };
         Ok(Reply { now, answer, woke })
@@ -98,3 +100,4 @@ impl Command for Reset {
 const CLOSED: i64 = 0;
 const DONE: i64 = 1;
 const OPEN: i64 = 2;
+const TOO_LATE: i64 = 3;

@@ -8,7 +8,7 @@ use super::{
 use crate::command::Publish;
 use crate::error::RecordError;
 use crate::exact::MAX_COUNT;
-use crate::lease::time;
+use crate::lease::{bound, extend_bound, time};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 use crate::wake::Wake;
@@ -93,9 +93,7 @@ impl Operation {
             return false;
         }
         let Some(hold) = record.holds.iter_mut().find(|hold| hold.id == id) else { return false };
-        let is_later = hold.not_after < bound(not_after);
-        hold.not_after = hold.not_after.max(bound(not_after));
-        is_later
+        extend_bound(&mut hold.not_after, not_after)
     }
 
     /// Returns whether the record now says that the caller waits, and did not before, or not for long enough.
@@ -244,11 +242,6 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
     }
     record.end_all(End::Broken { token });
     Some(Answer::Released { token, holds: 0 })
-}
-
-/// Returns the last microsecond at which an acquire may arrive; zero without a bound, which no later one could exceed.
-fn bound(not_after: Timestamp) -> u64 {
-    if not_after < Timestamp::MAX { not_after.as_micros() } else { 0 }
 }
 
 /// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that

@@ -7,8 +7,8 @@ use alloc::vec::Vec;
 use super::queue::Queue;
 use super::{HoldId, Label, MAX_HOLDS, OwnerId};
 use crate::exact::LATEST_END;
+use crate::lease::is_bound;
 use crate::record::read_exact;
-use crate::time::Timestamp;
 
 /// How many of the latest ended holds the record remembers. A fresh grant forgets the oldest of so many, and keeps the
 /// latest `not_after` of those that it forgot.
@@ -169,7 +169,7 @@ impl LockRecord {
             && self.ended.len() <= REMEMBERED
             && self.ahead <= self.token
             && self.token.max(self.deadline) <= LATEST_END
-            && self.bounds().all(|not_after| not_after < Timestamp::MAX.as_micros())
+            && self.bounds().all(is_bound)
     }
 
     /// Until when acquires of its holds may arrive.

@@ -129,7 +129,7 @@ impl Record {
             Body::Fenced(record) => time(record.until),
             Body::Semaphore(record) => time(record.forget_at()),
             Body::RwLock(record) => time(record.forget_at()),
-            Body::Latch(record) => time(record.until),
+            Body::Latch(record) => time(record.forget_at()),
             Body::Reservation(record) => record.forget_at(),
         };
         // A block, and a stored limit, end within MAX_SPAN of an accepted time.

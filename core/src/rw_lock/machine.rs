@@ -1,12 +1,12 @@
 //! The read-write lock's state machine.
 
-use super::record::{Grant, HoldEnd, RwLockRecord};
+use super::record::{Grant, Held, HoldEnd, RwLockRecord};
 use super::{
     Action, Answer, Hold, HoldId, Holder, Inspect, Inspection, MAX_HOLDS, MAX_READERS, Mode,
     Operation, Reply,
 };
 use crate::error::RecordError;
-use crate::lease::{Granted, Released, time};
+use crate::lease::{Granted, Leases, Released, bound, extend_bound, time};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -19,11 +19,13 @@ impl Operation {
         let mut record = load(slot, now)?;
         let (answer, is_changed) = match self.action {
             Action::Acquire { hold, not_after, waits_us } => {
-                if let Some(answer) = self.again(&record, hold)? {
-                    (answer, false)
-                } else if now > not_after {
-                    (Answer::TooLate, false)
+                let forgotten = time(record.leases.forgotten);
+                if let Some(again) = self.again(&mut record, hold, not_after)? {
+                    again
+                } else if now > not_after || not_after <= forgotten {
+                    (Answer::TooLate { forgotten }, false)
                 } else {
+                    let hold = Held { id: hold, bound: bound(not_after) };
                     self.acquire(&mut record, hold, waits_us, now.as_micros())
                 }
             }
@@ -38,13 +40,22 @@ impl Operation {
         Ok(Reply { now, answer, woke })
     }
 
-    /// The answer to an acquire of a hold that is live (L10).
-    fn again(&self, record: &RwLockRecord, hold: HoldId) -> Result<Option<Answer>, RecordError> {
-        let known = record.leases.grants.iter().find(|grant| grant.what.holds.contains(&hold));
+    /// The answer to an acquire of a hold that is live, and whether it may arrive for longer than those before (L10).
+    fn again(
+        &self,
+        record: &mut RwLockRecord,
+        hold: HoldId,
+        not_after: Timestamp,
+    ) -> Result<Option<(Answer, bool)>, RecordError> {
+        let Leases { grants, released, .. } = &mut record.leases;
+        let known = grants.iter_mut().find_map(|grant| Some((grant.what.position(hold)?, grant)));
         match known {
-            Some(grant) if self.is_of(grant) => Ok(Some(Answer::Held(grant.hold()))),
+            Some((at, grant)) if self.is_of(grant) => {
+                let is_later = extend_bound(&mut grant.what.holds[at].bound, not_after);
+                Ok(Some((Answer::Held(grant.hold()), is_later)))
+            }
             Some(_) => Err(RecordError::OperationReused),
-            None if record.leases.released.iter().any(|released| released.what.id == hold) => {
+            None if released.iter().any(|released| released.what.id == hold) => {
                 Err(RecordError::OperationReused)
             }
             None => Ok(None),
@@ -55,7 +66,7 @@ impl Operation {
     fn acquire(
         &self,
         record: &mut RwLockRecord,
-        hold: HoldId,
+        hold: Held,
         waits_us: u64,
         now: u64,
     ) -> (Answer, bool) {
@@ -132,18 +143,17 @@ impl Operation {
     fn release(&self, record: &mut RwLockRecord, hold: HoldId, now: u64) -> (Answer, bool) {
         let leases = &mut record.leases;
         let own = leases.grants.iter().position(|grant| self.is_of(grant));
-        let hold_at =
-            |at: usize| leases.grants[at].what.holds.iter().position(|held| *held == hold);
-        if let Some((at, hold_at)) = own.and_then(|at| Some((at, hold_at(at)?))) {
+        let place = own.and_then(|at| Some((at, leases.grants[at].what.position(hold)?)));
+        if let Some((at, hold_at)) = place {
             let grant = &mut leases.grants[at];
-            grant.what.holds.remove(hold_at);
+            let Held { bound, .. } = grant.what.holds.remove(hold_at);
             let (token, holds) = (grant.token, grant.what.holds.len() as u64);
             if holds == 0 {
                 leases.grants.remove(at);
             }
             let (mode, owner, until) = (self.mode, self.owner, now + self.lock.remember_us);
             let what = HoldEnd { mode, id: hold, owner, holds };
-            leases.remember(Released { what, token, until });
+            leases.remember(Released { what, token, until, bound }, now);
             return (Answer::Released { token, holds }, true);
         }
         let before = leases.released.iter().find(|Released { what, .. }| {
@@ -182,7 +192,7 @@ impl Inspect {
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<RwLockRecord, RecordError> {
     let now = now.accepted()?;
     let mut record = match slot {
-        None => RwLockRecord::new(0, 0, 0),
+        None => RwLockRecord::new(0, 0, 0, 0),
         Some(Record { body: Body::RwLock(record), .. }) => record.clone(),
         Some(_) => return Err(RecordError::OtherKind),
     };

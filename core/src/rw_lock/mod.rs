@@ -10,7 +10,9 @@
 //! - **L5** the fencing token grows with each fresh grant, of either kind, and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`.
 //! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and returns the hold as it
-//!   stands, and a release gets the same answer again while it is remembered.
+//!   stands, and a release gets the same answer again while it is remembered. A late copy of an acquire takes nothing
+//!   once its hold has ended: each acquire whose `not_after` is not later than that of an ended hold that is not
+//!   remembered is refused ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new acquire.
 //! - **L12** a refused caller that says that it waits, and listens, hears of each released grant for at least half of
 //!   that time; a release without waiters notifies no caller.
 //!
@@ -22,8 +24,8 @@
 //!
 //! **Limitations.** Writers have no order, and a failover that loses an acknowledged grant ends exclusion.
 //!
-//! Each call reads the whole record, and one that changes something writes it: 48 bytes for each owner that holds it,
-//! and 16 for each further hold. Hence the bounds [`MAX_READERS`] and [`MAX_HOLDS`].
+//! Each call reads the whole record, and one that changes something writes it: 58 bytes for each owner that holds it,
+//! and 24 for each further hold. Hence the bounds [`MAX_READERS`] and [`MAX_HOLDS`].
 //!
 //! ```
 //! use core::time::Duration;
@@ -218,8 +220,11 @@ pub enum Answer {
         /// When the first of those leases ends, without earlier renewals or releases.
         retry_at: Timestamp,
     },
-    /// An acquire arrived after its `not_after`.
-    TooLate,
+    /// An acquire arrived after its `not_after`, or may be a copy of one whose grant has ended and is forgotten.
+    TooLate {
+        /// The latest `not_after` of those: an acquire with a later one cannot be a copy of one of them.
+        forgotten: Timestamp,
+    },
     /// The owner has no live grant of this mode, or not this hold, or the token names another grant.
     NotHeld,
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{HoldId, MAX_HOLDS, MAX_READERS, Mode, OwnerId, REMEMBERED};
 use crate::call::packed;
-use crate::lease::{Granted, Leases, Released};
+use crate::lease::{Acquired, Granted, Leases, Released};
 use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
@@ -25,7 +25,26 @@ pub(crate) struct Grant {
     pub(super) mode: Mode,
     pub(super) owner: OwnerId,
     /// One to [`MAX_HOLDS`], the oldest first.
-    pub(super) holds: Vec<HoldId>,
+    pub(super) holds: Vec<Held>,
+}
+
+/// A hold, and until when its acquire may arrive: see [`bound`](crate::lease::bound).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(super) id: HoldId,
+    pub(super) bound: u64,
+}
+
+impl Grant {
+    pub(super) fn position(&self, hold: HoldId) -> Option<usize> {
+        self.holds.iter().position(|held| held.id == hold)
+    }
+}
+
+impl Acquired for Grant {
+    fn bound(&self) -> u64 {
+        self.holds.iter().map(|held| held.bound).max().unwrap_or_default()
+    }
 }
 
 /// A hold that was released.
@@ -53,10 +72,10 @@ impl Mode {
 }
 
 impl RwLockRecord {
-    pub(crate) const TAG: &'static str = "W1";
+    pub(crate) const TAG: &'static str = "W2";
 
-    pub(super) fn new(token: u64, kept_until: u64, wake: u64) -> Self {
-        RwLockRecord { kept_until, leases: Leases::new(token, wake) }
+    pub(super) fn new(token: u64, kept_until: u64, wake: u64, forgotten: u64) -> Self {
+        RwLockRecord { kept_until, leases: Leases::new(token, wake, forgotten) }
     }
 
     pub(crate) fn forget_at(&self) -> u64 {
@@ -65,41 +84,47 @@ impl RwLockRecord {
 
     /// Returns its bytes as text.
     pub(crate) fn to_text(&self) -> String {
-        let Leases { token, wake, grants, released } = &self.leases;
-        let mut text = format!("{} {token} {} {}", Self::TAG, self.kept_until, wake.0);
+        let Leases { token, wake, forgotten, grants, released } = &self.leases;
+        let (tag, kept_until) = (Self::TAG, self.kept_until);
+        let mut text = format!("{tag} {token} {kept_until} {} {forgotten}", wake.0);
         for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
             text += &format!("|{}{owner} {token} {deadline}", mode.letter());
-            for hold in holds {
-                text += &format!(" {hold}");
+            for Held { id, bound } in holds {
+                text += &format!(" {id} {bound}");
             }
         }
-        for Released { what: HoldEnd { mode, id, owner, holds }, token, until } in released {
+        for Released { what, token, until, bound } in released {
+            let HoldEnd { mode, id, owner, holds } = what;
             let letter = mode.letter().to_ascii_uppercase();
-            text += &format!("|{letter}{id} {owner} {token} {holds} {until}");
+            text += &format!("|{letter}{id} {owner} {token} {holds} {until} {bound}");
         }
         text
     }
 
     /// Returns the bytes after the tag and a colon, as the scripts read and write them: see rw_lock_record.lua.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        let Leases { token, wake, grants, released } = &self.leases;
+        let Leases { token, wake, forgotten, grants, released } = &self.leases;
         let mut bytes = Vec::new();
-        bytes.extend([*token, self.kept_until, wake.0].into_iter().flat_map(packed));
+        bytes.extend([*token, self.kept_until, wake.0, *forgotten].into_iter().flat_map(packed));
         bytes.extend((grants.len() as u16).to_le_bytes()); // at most MAX_READERS and a writer
         for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
             bytes.push(mode.letter() as u8);
             bytes.extend(owner.as_u128().to_be_bytes());
             bytes.extend([*token, *deadline].into_iter().flat_map(packed));
             bytes.push(holds.len() as u8); // at most MAX_HOLDS
-            bytes.extend(holds.iter().flat_map(|hold| hold.as_u128().to_be_bytes()));
+            for Held { id, bound } in holds {
+                bytes.extend(id.as_u128().to_be_bytes());
+                bytes.extend(packed(*bound));
+            }
         }
-        for Released { what: HoldEnd { mode, id, owner, holds }, token, until } in released {
+        for Released { what, token, until, bound } in released {
+            let HoldEnd { mode, id, owner, holds } = what;
             bytes.push(mode.letter() as u8);
             bytes.extend(id.as_u128().to_be_bytes());
             bytes.extend(owner.as_u128().to_be_bytes());
             bytes.extend(packed(*token));
             bytes.push(*holds as u8); // at most MAX_HOLDS
-            bytes.extend(packed(*until));
+            bytes.extend([*until, *bound].into_iter().flat_map(packed));
         }
         bytes
     }
@@ -107,12 +132,16 @@ impl RwLockRecord {
     /// Reads such bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<RwLockRecord> {
         let mut rest = Rest(bytes);
-        let mut record = RwLockRecord::new(rest.token()?, rest.double()?, rest.double()?);
+        let token = rest.token()?;
+        let (kept_until, wake, forgotten) = (rest.double()?, rest.double()?, rest.double()?);
+        let mut record = RwLockRecord::new(token, kept_until, wake, forgotten);
         for _ in 0..rest.count()? {
             let mode = Mode::of_letter(rest.byte()?)?;
             let owner = OwnerId::from_u128(rest.id()?);
-            let (token, deadline) = (rest.double()?, rest.double()?);
-            let holds = (0..rest.byte()?).map(|_| rest.id().map(HoldId::from_u128));
+            let (token, deadline, count) = (rest.double()?, rest.double()?, rest.byte()?);
+            let mut held =
+                || Some(Held { id: HoldId::from_u128(rest.id()?), bound: rest.double()? });
+            let holds = (0..count).map(|_| held());
             let what = Grant { mode, owner, holds: holds.collect::<Option<_>>()? };
             record.leases.grants.push(Granted { what, token, deadline });
         }
@@ -121,7 +150,7 @@ impl RwLockRecord {
             let (id, owner) = (HoldId::from_u128(rest.id()?), OwnerId::from_u128(rest.id()?));
             let (token, holds) = (rest.double()?, rest.byte()?.into());
             let what = HoldEnd { mode, id, owner, holds };
-            Some(Released { what, token, until: rest.double()? })
+            Some(Released { what, token, until: rest.double()?, bound: rest.double()? })
         })?;
         record.is_sound().then_some(record)
     }
@@ -131,8 +160,8 @@ impl RwLockRecord {
     pub(crate) fn from_text(rest: &str) -> Option<RwLockRecord> {
         let mut pieces = rest.split('|');
         let (token, times) = pieces.next()?.split_once(' ')?;
-        let (token, [kept_until, wake]) = (read_token(token)?, read_exact(times)?);
-        let mut record = RwLockRecord::new(token, kept_until, wake);
+        let (token, [kept_until, wake, forgotten]) = (read_token(token)?, read_exact(times)?);
+        let mut record = RwLockRecord::new(token, kept_until, wake, forgotten);
         let Leases { grants, released, .. } = &mut record.leases;
         for piece in pieces {
             let (letter, rest) = piece.split_at_checked(1)?;
@@ -157,6 +186,7 @@ impl RwLockRecord {
             && grants.iter().all(|grant| held(grant.what.holds.len()))
             && released.len() <= REMEMBERED
             && released.iter().all(|end| end.what.holds <= MAX_HOLDS as u64)
+            && self.leases.has_sound_bounds()
     }
 }
 
@@ -164,14 +194,18 @@ fn read_grant(mode: Mode, text: &str) -> Option<Granted<Grant>> {
     let mut words = text.split(' ');
     let owner = words.next()?.parse().ok()?;
     let [[token], [deadline]] = [read_exact(words.next()?)?, read_exact(words.next()?)?];
-    let holds: Option<Vec<HoldId>> = words.map(|word| word.parse().ok()).collect();
-    Some(Granted { what: Grant { mode, owner, holds: holds? }, token, deadline })
+    let mut holds = Vec::new();
+    while let Some(id) = words.next() {
+        let [bound] = read_exact(words.next()?)?;
+        holds.push(Held { id: id.parse().ok()?, bound });
+    }
+    Some(Granted { what: Grant { mode, owner, holds }, token, deadline })
 }
 
 fn read_released(mode: Mode, text: &str) -> Option<Released<HoldEnd>> {
     let (id, rest) = text.split_once(' ')?;
     let (owner, numbers) = rest.split_once(' ')?;
-    let [token, holds, until] = read_exact(numbers)?;
+    let [token, holds, until, bound] = read_exact(numbers)?;
     let (id, owner) = (id.parse().ok()?, owner.parse().ok()?);
-    Some(Released { what: HoldEnd { mode, id, owner, holds }, token, until })
+    Some(Released { what: HoldEnd { mode, id, owner, holds }, token, until, bound })
 }

@@ -42,7 +42,7 @@ impl Command for Operation {
             }
             [UPGRADE, retry_at] => Answer::UpgradeRefused { retry_at: read_time(retry_at)? },
             [TOO_MANY, retry_at] => Answer::TooMany { retry_at: read_time(retry_at)? },
-            [TOO_LATE] => Answer::TooLate,
+            [TOO_LATE, forgotten] => Answer::TooLate { forgotten: read_time(forgotten)? },
             [NOT_HELD] => Answer::NotHeld,
             _ => return Err(ReplyError::Unexpected),
         };

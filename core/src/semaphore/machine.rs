@@ -5,7 +5,7 @@ use super::{
     Action, Answer, Grant, Inspect, Inspection, MAX_INSPECTED, Operation, PermitId, Reply,
 };
 use crate::error::RecordError;
-use crate::lease::{Granted, Released, time};
+use crate::lease::{Granted, Released, bound, extend_bound, time};
 use crate::record::{Body, Record};
 use crate::time::Timestamp;
 
@@ -18,9 +18,9 @@ impl Operation {
         let mut record = load(slot, now)?;
         let (answer, is_changed) = match self.action {
             Action::Acquire { count, not_after, waits_us } => {
-                let (answer, is_granted) = self.acquire(&mut record, count, not_after, now)?;
+                let (answer, is_changed) = self.acquire(&mut record, count, not_after, now)?;
                 let is_full = matches!(answer, Answer::Full { .. });
-                (answer, is_granted || is_full && record.wake.waits(now.as_micros(), waits_us))
+                (answer, is_changed || is_full && record.wake.waits(now.as_micros(), waits_us))
             }
             Action::Renew { token } => self.renew(&mut record, token, now),
             Action::Release { token } => self.release(&mut record, token, now),
@@ -41,18 +41,21 @@ impl Operation {
         not_after: Timestamp,
         now: Timestamp,
     ) -> Result<(Answer, bool), RecordError> {
-        if let Some(granted) = record.grants.iter().find(|granted| granted.what.id == self.id) {
+        if let Some(at) = record.position(self.id, None) {
+            let granted = &mut record.grants[at];
             if granted.what.count != count {
                 return Err(RecordError::OperationReused);
             }
-            return Ok((Answer::Held(granted.grant()), false));
+            let is_later = extend_bound(&mut granted.what.bound, not_after);
+            return Ok((Answer::Held(granted.grant()), is_later));
         }
         if record.released.iter().any(|released| released.what == self.id) {
             return Err(RecordError::OperationReused);
         }
         let permits = self.semaphore.permits;
-        let refused = if now > not_after {
-            Some(Answer::TooLate)
+        let forgotten = time(record.forgotten);
+        let refused = if now > not_after || not_after <= forgotten {
+            Some(Answer::TooLate { forgotten })
         } else if count > permits {
             Some(Answer::Never)
         } else {
@@ -61,7 +64,7 @@ impl Operation {
         if let Some(refused) = refused {
             return Ok((refused, false));
         }
-        let what = Permits { id: self.id, count };
+        let what = Permits { id: self.id, count, bound: bound(not_after) };
         let granted = record.grant(what, self.semaphore.lease_us, now.as_micros());
         let grant = granted.grant();
         record.insert(granted);
@@ -94,9 +97,9 @@ impl Operation {
         now: Timestamp,
     ) -> (Answer, bool) {
         if let Some(at) = record.position(self.id, token) {
-            let Granted { what: Permits { id, .. }, token, .. } = record.grants.remove(at);
+            let Granted { what: Permits { id, bound, .. }, token, .. } = record.grants.remove(at);
             let until = now.as_micros() + self.semaphore.remember_us;
-            record.remember(Released { what: id, token, until });
+            record.remember(Released { what: id, token, until, bound }, now.as_micros());
             return (Answer::Released { token }, true);
         }
         let before = record
@@ -142,7 +145,7 @@ fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Time
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<SemaphoreRecord, RecordError> {
     let now = now.accepted()?;
     let mut record = match slot {
-        None => SemaphoreRecord::new(0, 0),
+        None => SemaphoreRecord::new(0, 0, 0),
         Some(Record { body: Body::Semaphore(record), .. }) => record.clone(),
         Some(_) => return Err(RecordError::OtherKind),
     };

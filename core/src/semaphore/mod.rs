@@ -10,14 +10,15 @@
 //! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
 //!   also grows after the record was dropped, as long as the store's clock has not gone back past it.
 //! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and returns the
-//!   grant as it stands (after its lease it is a new grant), and a release gets the same answer again while it is
-//!   remembered.
+//!   grant as it stands, and a release gets the same answer again while it is remembered. A late copy of an acquire takes
+//!   nothing once its grant has ended: each acquire whose `not_after` is not later than that of an ended grant that is
+//!   not remembered is refused ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new acquire.
 //! - **L12** a refused caller that says that it waits, and listens, hears of each release for at least half of that
 //!   time; a release without waiters notifies no caller.
 //!
 //! **Limitations.** Waiting is not FIFO, and a failover that loses an acknowledged grant lets one more in.
 //!
-//! Each call reads all live grants, and one that changes something writes them: 32 bytes for each. Hence the bound
+//! Each call reads all live grants, and one that changes something writes them: 42 bytes for each. Hence the bound
 //! [`MAX_PERMITS`].
 //!
 //! ```
@@ -207,8 +208,11 @@ pub enum Answer {
     },
     /// An acquire asks for more than the semaphore's permits.
     Never,
-    /// An acquire arrived after its `not_after`.
-    TooLate,
+    /// An acquire arrived after its `not_after`, or may be a copy of one whose grant has ended and is forgotten.
+    TooLate {
+        /// The latest `not_after` of those: an acquire with a later one cannot be a copy of one of them.
+        forgotten: Timestamp,
+    },
     /// There is no live grant of this id, or the token names another grant.
     NotHeld,
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::{MAX_PERMITS, PermitId, REMEMBERED};
 use crate::call::packed;
-use crate::lease::{Granted, Leases, Released};
+use crate::lease::{Acquired, Granted, Leases, Released};
 use crate::record::binary::Rest;
 use crate::record::{read_exact, read_token};
 
@@ -19,6 +19,14 @@ pub(crate) type SemaphoreRecord = Leases<Permits, PermitId>;
 pub(crate) struct Permits {
     pub(super) id: PermitId,
     pub(super) count: u64,
+    /// See [`bound`](crate::lease::bound).
+    pub(super) bound: u64,
+}
+
+impl Acquired for Permits {
+    fn bound(&self) -> u64 {
+        self.bound
+    }
 }
 
 impl Granted<Permits> {
@@ -29,16 +37,17 @@ impl Granted<Permits> {
 }
 
 impl SemaphoreRecord {
-    pub(crate) const TAG: &'static str = "M1";
+    pub(crate) const TAG: &'static str = "M2";
 
     /// Returns its bytes as text.
     pub(crate) fn to_text(&self) -> String {
-        let mut text = format!("{} {} {}", Self::TAG, self.token, self.wake.0);
-        for Granted { what: Permits { id, count }, token, deadline } in &self.grants {
-            text += &format!("|g{id} {count} {token} {deadline}");
+        let Leases { token, wake, forgotten, .. } = self;
+        let mut text = format!("{} {token} {} {forgotten}", Self::TAG, wake.0);
+        for Granted { what: Permits { id, count, bound }, token, deadline } in &self.grants {
+            text += &format!("|g{id} {count} {token} {deadline} {bound}");
         }
-        for Released { what: id, token, until } in &self.released {
-            text += &format!("|r{id} {token} {until}");
+        for Released { what: id, token, until, bound } in &self.released {
+            text += &format!("|r{id} {token} {until} {bound}");
         }
         text
     }
@@ -46,16 +55,16 @@ impl SemaphoreRecord {
     /// Returns the bytes after the tag and a colon, as the scripts read and write them: see semaphore_record.lua.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        bytes.extend([self.token, self.wake.0].into_iter().flat_map(packed));
+        bytes.extend([self.token, self.wake.0, self.forgotten].into_iter().flat_map(packed));
         bytes.extend((self.grants.len() as u16).to_le_bytes()); // at most MAX_PERMITS
-        for Granted { what: Permits { id, count }, token, deadline } in &self.grants {
+        for Granted { what: Permits { id, count, bound }, token, deadline } in &self.grants {
             bytes.extend(id.as_u128().to_be_bytes());
             bytes.extend((*count as u16).to_le_bytes()); // at most MAX_PERMITS
-            bytes.extend([*token, *deadline].into_iter().flat_map(packed));
+            bytes.extend([*token, *deadline, *bound].into_iter().flat_map(packed));
         }
-        for Released { what: id, token, until } in &self.released {
+        for Released { what: id, token, until, bound } in &self.released {
             bytes.extend(id.as_u128().to_be_bytes());
-            bytes.extend([*token, *until].into_iter().flat_map(packed));
+            bytes.extend([*token, *until, *bound].into_iter().flat_map(packed));
         }
         bytes
     }
@@ -63,15 +72,15 @@ impl SemaphoreRecord {
     /// Reads such bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<SemaphoreRecord> {
         let mut rest = Rest(bytes);
-        let mut record = Leases::new(rest.token()?, rest.double()?);
+        let mut record = Leases::new(rest.token()?, rest.double()?, rest.double()?);
         for _ in 0..rest.count()? {
             let (id, count) = (PermitId::from_u128(rest.id()?), rest.count()?.into());
-            let (token, deadline) = (rest.double()?, rest.double()?);
-            record.grants.push(Granted { what: Permits { id, count }, token, deadline });
+            let (token, deadline, bound) = (rest.double()?, rest.double()?, rest.double()?);
+            record.grants.push(Granted { what: Permits { id, count, bound }, token, deadline });
         }
         record.released = rest.all(|rest| {
             let (what, token) = (PermitId::from_u128(rest.id()?), rest.double()?);
-            Some(Released { what, token, until: rest.double()? })
+            Some(Released { what, token, until: rest.double()?, bound: rest.double()? })
         })?;
         record.is_sound().then_some(record)
     }
@@ -80,19 +89,19 @@ impl SemaphoreRecord {
     /// stored.
     pub(crate) fn from_text(rest: &str) -> Option<SemaphoreRecord> {
         let mut pieces = rest.split('|');
-        let (token, wake) = pieces.next()?.split_once(' ')?;
-        let (token, [wake]) = (read_token(token)?, read_exact(wake)?);
-        let mut record = Leases::new(token, wake);
+        let (token, times) = pieces.next()?.split_once(' ')?;
+        let (token, [wake, forgotten]) = (read_token(token)?, read_exact(times)?);
+        let mut record = Leases::new(token, wake, forgotten);
         for piece in pieces {
             let (name, numbers) = piece.split_once(' ')?;
             let (letter, id) = name.split_at_checked(1)?;
             let id = id.parse().ok()?;
             if letter == "g" {
-                let [count, token, deadline] = read_exact(numbers)?;
-                record.grants.push(Granted { what: Permits { id, count }, token, deadline });
+                let [count, token, deadline, bound] = read_exact(numbers)?;
+                record.grants.push(Granted { what: Permits { id, count, bound }, token, deadline });
             } else {
-                let [token, until] = read_exact(numbers).filter(|_| letter == "r")?;
-                record.released.push(Released { what: id, token, until });
+                let [token, until, bound] = read_exact(numbers).filter(|_| letter == "r")?;
+                record.released.push(Released { what: id, token, until, bound });
             }
         }
         let is_it = || record.to_text().strip_prefix(Self::TAG) == Some(&format!(" {rest}"));
@@ -106,5 +115,6 @@ impl SemaphoreRecord {
         total.is_some_and(|total| total <= MAX_PERMITS)
             && self.grants.is_sorted_by(|one, next| one.end() < next.end())
             && self.released.len() <= REMEMBERED
+            && self.has_sound_bounds()
     }
 }

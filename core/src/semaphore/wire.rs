@@ -42,7 +42,7 @@ impl Command for Operation {
                 Answer::Released { token: read_whole(*token)? }
             }
             [NEVER] => Answer::Never,
-            [TOO_LATE] => Answer::TooLate,
+            [TOO_LATE, forgotten] => Answer::TooLate { forgotten: read_time(*forgotten)? },
             [NOT_HELD] => Answer::NotHeld,
             _ => return Err(ReplyError::Unexpected),
         };

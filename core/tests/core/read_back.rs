@@ -209,11 +209,11 @@ fn each_record_has_its_tag() {
     let lock = Lock::new(SPAN, SPAN).unwrap();
     assert_eq!(made(&lock.acquire(owner, HoldId::from_u128(1), last)), "K2");
     let semaphore = Semaphore::new(1, SPAN, SPAN).unwrap();
-    assert_eq!(made(&semaphore.acquire(PermitId::from_u128(1), 1, last).unwrap()), "M1");
+    assert_eq!(made(&semaphore.acquire(PermitId::from_u128(1), 1, last).unwrap()), "M2");
     let shared = RwLock::new(SPAN, SPAN).unwrap();
-    assert_eq!(made(&shared.read(owner, HoldId::from_u128(1), last)), "W1");
+    assert_eq!(made(&shared.read(owner, HoldId::from_u128(1), last)), "W2");
     let latch = Latch::new(SPAN).unwrap();
-    assert_eq!(made(&latch.set(1, OperationId::from_u128(1)).unwrap()), "D1");
+    assert_eq!(made(&latch.set(1, OperationId::from_u128(1), last).unwrap()), "D2");
     assert_eq!(made(&FencedRead::new(1, SPAN).unwrap()), "V1");
 }
 

@@ -99,8 +99,8 @@ fn l10_the_locks_family_tells_what_may_be_sent_again() {
     again(&lock.release(owner, Mode::Write, hold), slot);
 
     let (slot, latch) = (&mut None, Latch::new(SPAN).unwrap());
-    again(&latch.set(3, OperationId::from_u128(1)).unwrap(), slot);
-    again(&latch.count_down(1, OperationId::from_u128(2)).unwrap(), slot);
+    again(&latch.set(3, OperationId::from_u128(1), Timestamp::MAX).unwrap(), slot);
+    again(&latch.count_down(1, OperationId::from_u128(2), Timestamp::MAX).unwrap(), slot);
     again(&latch.inspect(), slot);
     once(&latch.reset());
 

@@ -269,7 +269,11 @@ fn l12_a_reset_tells_where_the_latch_was_closed() {
     assert_eq!((told(Some(2)), told(Some(1))), (Publish::Any, Publish::Any));
     assert_eq!((told(Some(0)), told(None)), (Publish::Nothing, Publish::Nothing));
     let mut slot = None;
-    latch.set(2, OperationId::from_u128(1)).unwrap().apply(&mut slot, at(1)).unwrap();
+    latch
+        .set(2, OperationId::from_u128(1), Timestamp::MAX)
+        .unwrap()
+        .apply(&mut slot, at(1))
+        .unwrap();
     assert_eq!(latch.reset().apply(&mut slot, at(2)), Ok(Some(2)));
     assert_eq!(latch.reset().apply(&mut slot, at(2)), Ok(None));
 }

@@ -236,15 +236,15 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
             _ => Box::new(FencedPeek),
         },
         "latch_set" => {
-            let (id, count) = (call.parse()?, call.number()?);
+            let (id, count, not_after) = (call.parse()?, call.number()?, call.time()?);
             let latch = Latch::new(call.micros()?).map_err(told)?;
-            Box::new(latch.set(count, id).map_err(told)?)
+            Box::new(latch.set(count, id, not_after).map_err(told)?)
         }
         "latch_count_down" => {
-            let (id, count) = (call.parse()?, call.number()?);
+            let (id, count, not_after) = (call.parse()?, call.number()?, call.time()?);
             // A count does not tell how long the latch is kept.
             let latch = Latch::new(Duration::from_secs(1)).map_err(told)?;
-            Box::new(latch.count_down(count, id).map_err(told)?)
+            Box::new(latch.count_down(count, id, not_after).map_err(told)?)
         }
         "latch_inspect" => Box::new(latch::Inspect),
         "latch_reset" => Box::new(latch::Reset),

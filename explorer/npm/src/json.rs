@@ -248,7 +248,9 @@ impl Json for rw_lock::Answer {
                 object!(out, "is": "upgradeRefused", "retryAtUs": retry_at);
             }
             Answer::TooMany { retry_at } => object!(out, "is": "tooMany", "retryAtUs": retry_at),
-            Answer::TooLate => object!(out, "is": "tooLate"),
+            Answer::TooLate { forgotten } => {
+                object!(out, "is": "tooLate", "forgottenUs": forgotten);
+            }
             Answer::NotHeld => object!(out, "is": "notHeld"),
         }
     }
@@ -282,7 +284,9 @@ impl Json for semaphore::Answer {
             Answer::Released { token } => object!(out, "is": "released", "token": token),
             Answer::Full { fits_at } => object!(out, "is": "full", "fitsAtUs": fits_at),
             Answer::Never => object!(out, "is": "never"),
-            Answer::TooLate => object!(out, "is": "tooLate"),
+            Answer::TooLate { forgotten } => {
+                object!(out, "is": "tooLate", "forgottenUs": forgotten);
+            }
             Answer::NotHeld => object!(out, "is": "notHeld"),
         }
     }
@@ -315,6 +319,9 @@ impl Json for latch::Answer {
                 object!(out, "is": "closed", "left": left, "openAtUs": open_at);
             }
             latch::Answer::Open => object!(out, "is": "open"),
+            latch::Answer::TooLate { forgotten } => {
+                object!(out, "is": "tooLate", "forgottenUs": forgotten);
+            }
         }
     }
 }

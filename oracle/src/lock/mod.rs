@@ -21,7 +21,7 @@ use lockage_core::lock::{
     Withdraw,
 };
 
-use crate::key::{Key, MAX_TIME_US, time};
+use crate::key::{Key, bound, time};
 
 #[cfg(feature = "properties")]
 pub use reference::Reference;
@@ -129,11 +129,6 @@ pub enum Outcome {
     Reused,
     /// Any other error.
     Failed(String),
-}
-
-/// Returns until when an acquire may arrive, in microseconds; zero without a bound.
-fn bound(not_after_us: u64) -> u64 {
-    if not_after_us < MAX_TIME_US { not_after_us } else { 0 }
 }
 
 /// The result of an inspection.

@@ -9,9 +9,25 @@ use crate::play;
 
 /// Returns traces of up to `max_steps`, also with a clock that goes back.
 pub fn any_trace(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
-    (any::<bool>(), prop::bool::weighted(0.3))
-        .prop_flat_map(move |(backwards, hasty)| play::trace(ask(hasty), max_steps, backwards))
+    (any::<bool>(), prop::bool::weighted(0.3), prop::bool::weighted(0.2))
+        .prop_flat_map(move |(backwards, hasty, is_brisk)| match is_brisk {
+            true => play::brisk(brisk(), max_steps),
+            false => play::trace(ask(hasty), max_steps, backwards),
+        })
         .boxed()
+}
+
+/// Returns operations of one reader with many holds, each of which is soon released.
+fn brisk() -> BoxedStrategy<Ask> {
+    let within = prop_oneof![0..=60_i64, 1_000..=3_000_i64];
+    let acquire = (any::<u128>(), within).prop_map(|(hold, us)| {
+        let (lease_us, not_after_us, waits_us) = (1 << 40, MAX_TIME_US, 0);
+        let action = Action::Acquire { hold, lease_us, not_after_us, waits_us };
+        Ask::Within(Op { who: (0xa11ce, Mode::Read), action }, us)
+    });
+    let release = (0..2_usize).prop_map(|which| Ask::ReleaseHeld(which, 1 << 40));
+    let again = (0..40_usize, 0..=2_u64).prop_map(|(back, by_us)| Ask::Again(back, by_us));
+    prop_oneof![4 => acquire, 4 => release, 1 => again].boxed()
 }
 
 /// Returns operations with few owners and few holds, so that they meet.
@@ -46,18 +62,22 @@ fn ask_of(
     let release =
         (hold(), span()).prop_map(|(hold, remember_us)| Action::Release { hold, remember_us });
     let action = prop_oneof![9 => acquire, 3 => renew, 3 => release, 1 => Just(Action::Inspect)];
-    let operation = (who, action, 0..10_u8, -2..=2_i64).prop_map(|(who, action, form, offset)| {
-        let op = Op { who, action };
-        match form {
-            0..=3 => Ask::Plain(op),
-            4 | 5 => Ask::OtherMode(op),
-            6 | 7 => Ask::Token(op, 0),
-            8 => Ask::Token(op, offset),
-            _ => Ask::Within(op, offset),
-        }
-    });
+    let within = prop_oneof![-2..=2_i64, 0..=40_i64, 100..=3_000_i64];
+    let operation = (who, action, 0..14_u8, -2..=2_i64, within).prop_map(
+        |(who, action, form, offset, within)| {
+            let op = Op { who, action };
+            match form {
+                0..=3 => Ask::Plain(op),
+                4 | 5 => Ask::OtherMode(op),
+                6 | 7 => Ask::Token(op, 0),
+                8 => Ask::Token(op, offset),
+                _ => Ask::Within(op, within),
+            }
+        },
+    );
     let held = (0..100_usize, span()).prop_map(|(which, us)| Ask::ReleaseHeld(which, us));
-    prop_oneof![4 => operation, 1 => held].boxed()
+    let again = (0..9_usize, 0..=2_u64).prop_map(|(back, by_us)| Ask::Again(back, by_us));
+    prop_oneof![8 => operation, 2 => held, 1 => again].boxed()
 }
 
 /// Returns a lease, or a time to remember, in microseconds: tiny, as in a trace, up to the longest. With `hasty`, a key
@@ -71,7 +91,5 @@ fn span(hasty: bool) -> BoxedStrategy<u64> {
 
 /// Returns traces of up to `max_steps`, with a clock that never steps back.
 pub fn forward(max_steps: usize) -> BoxedStrategy<play::Trace<Ask>> {
-    prop::bool::weighted(0.3)
-        .prop_flat_map(move |hasty| play::trace(ask(hasty), max_steps, false))
-        .boxed()
+    any_trace(max_steps).prop_map(play::Trace::forward).boxed()
 }

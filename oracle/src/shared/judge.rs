@@ -4,6 +4,7 @@ use super::{
     Action, Case, Grant, Granted, Laws, MOST_HOLDS, Op, Outcome, REMEMBERED, Release, Seen,
     Verdict, WRITE,
 };
+use crate::key::bound;
 use crate::property::Property;
 
 /// The judge of one operation.
@@ -40,16 +41,24 @@ impl Judge<'_> {
             return;
         }
         let is_late = self.now_us > not_after_us;
-        if is_late && self.seen.outcome != Outcome::TooLate {
+        let forgotten = self.laws.forgotten(self.now_us);
+        let is_told = matches!(self.seen.outcome, Outcome::TooLate(_));
+        if is_late && !is_told {
             self.verdict.broke(Property::L10, "it came too late");
+        } else if not_after_us <= *forgotten.start() && !is_told {
+            self.verdict.broke(Property::L10, "it may be a copy of one that is forgotten");
         }
         match self.seen.outcome {
-            Outcome::Held(told) => self.granted(told),
+            Outcome::Held(told) => self.granted(told, bound(not_after_us)),
             Outcome::Busy(until_us) => self.refused(until_us, waits_us, false),
             Outcome::Upgrade(until_us) => self.refused(until_us, waits_us, true),
             Outcome::TooMany(until_us) => self.too_often(until_us),
-            Outcome::TooLate if is_late => {
-                self.verdict.saw(Case::TooLate);
+            Outcome::TooLate(forgotten_us) if !forgotten.contains(&forgotten_us) => {
+                let what = format!("what is forgotten may arrive until {forgotten:?} us");
+                self.verdict.broke(Property::L10, &what);
+            }
+            Outcome::TooLate(forgotten_us) if is_late || not_after_us <= forgotten_us => {
+                self.verdict.saw(if is_late { Case::TooLate } else { Case::Forgotten });
                 self.idle(Property::L10);
             }
             Outcome::Never if self.op.weight > self.op.terms.capacity => self.idle(Property::L10),
@@ -62,7 +71,7 @@ impl Judge<'_> {
     fn repeats(&mut self) -> bool {
         let (op, now_us) = (self.op, self.now_us);
         let live = self.laws.grants.iter().filter(|it| now_us < it.deadline_us);
-        let held = live.filter(|it| it.ids.contains(&op.id)).max_by_key(|it| !it.is_past);
+        let held = live.filter(|it| it.has(op.id)).max_by_key(|it| !it.is_past);
         let mut released = self.laws.released.iter();
         let gone = released.find(|it| it.id == op.id && now_us < it.until_us);
         let known = match (held, gone) {
@@ -77,7 +86,15 @@ impl Judge<'_> {
             (right, _) if right == self.seen.outcome => {
                 let case = if right == Outcome::Reused { Case::Reused } else { Case::Repeated };
                 self.verdict.saw(case);
-                self.idle(Property::L10);
+                match right {
+                    Outcome::Held(told) if self.may_arrive_longer(told.token) => {
+                        if self.seen.changed == Some(false) {
+                            self.verdict.broke(Property::L10, "its copies may arrive for longer");
+                        }
+                        self.laws.write(self.now_us);
+                    }
+                    _ => self.idle(Property::L10),
+                }
                 true
             }
             (right, true) => {
@@ -89,7 +106,20 @@ impl Judge<'_> {
         }
     }
 
-    fn granted(&mut self, told: Granted) {
+    /// Learns until when a copy of an acquire of this grant may arrive. Returns whether that is later than was known.
+    fn may_arrive_longer(&mut self, token: u64) -> bool {
+        let Action::Acquire { not_after_us, .. } = self.op.action else { return false };
+        let ids =
+            self.laws.grants.iter_mut().filter(|it| it.token == token).flat_map(|it| &mut it.ids);
+        let mut is_later = false;
+        for (_, bound_us) in ids.filter(|(id, _)| *id == self.op.id) {
+            is_later |= *bound_us < bound(not_after_us);
+            *bound_us = bound(not_after_us).max(*bound_us);
+        }
+        is_later
+    }
+
+    fn granted(&mut self, told: Granted, bound_us: u64) {
         let (op, now_us) = (self.op, self.now_us);
         if self.seen.changed == Some(false) {
             self.verdict.broke(Property::L10, "it is said to be done, and nothing was");
@@ -102,7 +132,7 @@ impl Judge<'_> {
         });
         if let Some(at) = again {
             self.grown(at, told, 1);
-            self.laws.grants[at].ids.push(op.id);
+            self.laws.grants[at].ids.push((op.id, bound_us));
             return self.laws.write(now_us);
         }
         let (token, newest) = (self.laws.token, self.laws.newest);
@@ -128,7 +158,7 @@ impl Judge<'_> {
         }
         self.laws.write(now_us);
         let Op { owner, weight, id, .. } = *op;
-        let (Granted { token, deadline_us, .. }, ids) = (told, vec![id]);
+        let (Granted { token, deadline_us, .. }, ids) = (told, vec![(id, bound_us)]);
         let grant = Grant { owner, weight, ids, token, deadline_us, is_past: false };
         self.laws.grants.push(grant);
         (self.laws.token, self.laws.newest) = (token, newest.max(token));
@@ -205,7 +235,7 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         // For a side no hold is named.
         let is_named = |it: &Grant| {
-            let is_named = op.terms.has_sides || it.ids.contains(&op.id);
+            let is_named = op.terms.has_sides || it.has(op.id);
             is_named && op.is_of(it.owner, it.weight) && token.is_none_or(|token| token == it.token)
         };
         let named = self.laws.grants.iter().position(is_named);
@@ -227,7 +257,7 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         let is_it = |it: u64| token.is_none_or(|token| token == it);
         let own = self.laws.grants.iter().position(|it| {
-            let is_named = it.ids.contains(&op.id) && op.is_of(it.owner, it.weight);
+            let is_named = it.has(op.id) && op.is_of(it.owner, it.weight);
             is_named && is_it(it.token) && now_us < it.deadline_us
         });
         let gone = self.laws.released.iter().find(|it| {
@@ -287,14 +317,19 @@ impl Judge<'_> {
             self.verdict.saw(Case::Downgraded);
         }
         self.laws.write(now_us);
-        self.laws.grants.iter_mut().for_each(|grant| grant.ids.retain(|it| *it != op.id));
+        let grants = self.laws.grants.iter().filter(|grant| grant.token == token);
+        let mut ids = grants.flat_map(|grant| &grant.ids);
+        let bound_us = ids.find(|(id, _)| *id == op.id).map_or(0, |(_, bound_us)| *bound_us);
+        self.laws.grants.iter_mut().for_each(|grant| grant.ids.retain(|(it, _)| *it != op.id));
         self.laws.grants.retain(|grant| !grant.ids.is_empty());
         if self.laws.released.len() == REMEMBERED {
-            self.laws.released.remove(0);
+            let oldest = self.laws.released.remove(0);
+            self.laws.drop_bound(oldest.bound_us);
         }
         let until_us = now_us + op.terms.remember_us;
         let Op { owner, id, .. } = *op;
-        let release = Release { owner, weight, id, token, holds, until_us, is_past: false };
+        let release =
+            Release { owner, weight, id, token, holds, until_us, bound_us, is_past: false };
         self.laws.released.push(release);
     }
 

@@ -62,7 +62,7 @@ fn plain_scripts_that_are_broken_are_killed() {
         killed(Law::L10, script, "if gone > forgotten then forgotten = gone end", "");
     }
     killed(Law::L10, Acquire, "if struct.unpack('<d', old, at + 25) < till then", "if false then");
-    killed(Law::L10, Acquire, "'h', id, token, 0, till)", "'h', id, token, 0, 0)");
+    killed(Law::L10, Acquire, "'h', id, token, 0, till, behind)", "'h', id, token, 0, 0, behind)");
     killed(Law::L10, Release, "(struct.unpack('<d', old, at + 25))", "0");
 }
 

@@ -20,7 +20,7 @@ use super::scripts::judged;
 const STEPS: usize = 40;
 
 /// How many cases a mutant has to live through.
-const CASES: u32 = 1_000;
+const CASES: u32 = 2_500;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -109,47 +109,50 @@ fn d12_damaged_records_are_refused_and_kept() {
     let semaphore = Semaphore::new(4, HOUR, HOUR).unwrap();
     let acquire = semaphore.acquire(PermitId::from_u128(7), 1, Timestamp::MAX).unwrap();
     let id = "0000000000000000000000000000a11c";
-    let released = format!("|r{id} 1 9");
+    let released = format!("|r{id} 1 9 0");
     let sound = [
-        "M1 0 0".to_owned(),
-        "M1 7881299347898366 9007199254740991".to_owned(),
-        format!("M1 5 0|g{id} 400 5 9007199254740991"),
-        format!("M1 5 0{}", released.repeat(16)),
-        format!("M1 5 0|g{id} 1 6 8|g{id} 2 7 8|r{id} 1 9"),
+        "M2 0 0 0".to_owned(),
+        "M2 7881299347898366 9007199254740991 6755399441055742".to_owned(),
+        format!("M2 5 0 0|g{id} 400 5 9007199254740991 0"),
+        format!("M2 5 0 0{}", released.repeat(16)),
+        format!("M2 5 0 0|g{id} 1 6 8 0|g{id} 2 7 8 0|r{id} 1 9 0"),
     ];
     let damaged = [
-        "M1 ".to_owned(),
-        "M1 05 0".to_owned(),
-        format!("M1 5 0|r{id} 1 9|g{id} 2 7 9"),
-        format!("M1 5 0|g{id} 2 007 9"),
-        format!("M1 5 0|g{id} 2 7 9|g{id} 2 8 8"),
-        format!("M1 5 0|g{id} 2 7 9|g{id} 2 6 9"),
-        format!("M1 5 0|g{id} 2 7 9|g{id} 2 7 9"),
-        "M1 x".to_owned(),
-        "M1 1".to_owned(),
-        "M1 1 2 3".to_owned(),
-        "M1 1 9007199254740992".to_owned(),
-        "M1 -1 0".to_owned(),
-        "M1 7881299347898368 0".to_owned(),
-        "M1 5 0|".to_owned(),
-        "M1 5 0 |".to_owned(),
-        format!("M1 5 0|{id} 1 5 9"),
-        format!("M1 5 0|x{id} 1 5 9"),
-        format!("M1 5 0|g{id}0 1 5 9"),
-        format!("M1 5 0|g{} 1 5 9", id.to_uppercase()),
-        format!("M1 5 0|g{id}  1 5 9"),
-        format!("M1 5 0|g{id} 1 5 9 "),
-        format!("M1 5 0|g{id} 1 5"),
-        format!("M1 5 0|g{id} 1 5 9 9"),
-        format!("M1 5 0|g{id} 1 0x5 9"),
-        format!("M1 5 0|g{id} 0 5 9"),
-        format!("M1 5 0|g{id} 401 5 9"),
-        format!("M1 5 0|g{id} 300 5 9|g{id} 201 6 9"),
-        format!("M1 5 0|g{id} 1 5 9007199254740992"),
-        format!("M1 5 0|g{id} 18446744073709551616 5 9"),
-        format!("M1 5 0|r{id} 1"),
-        format!("M1 5 0|r{id} 1 2 3"),
-        format!("M1 5 0{}", released.repeat(17)),
+        "M2 ".to_owned(),
+        "M2 05 0 0".to_owned(),
+        format!("M2 5 0 0|r{id} 1 9 0|g{id} 2 7 9 0"),
+        format!("M2 5 0 0|g{id} 2 007 9 0"),
+        format!("M2 5 0 0|g{id} 2 7 9 0|g{id} 2 8 8 0"),
+        format!("M2 5 0 0|g{id} 2 7 9 0|g{id} 2 6 9 0"),
+        format!("M2 5 0 0|g{id} 2 7 9 0|g{id} 2 7 9 0"),
+        "M2 x".to_owned(),
+        "M2 1 2".to_owned(),
+        "M2 1 2 3 4".to_owned(),
+        "M2 1 9007199254740992 0".to_owned(),
+        "M2 -1 0 0".to_owned(),
+        "M2 7881299347898368 0 0".to_owned(),
+        "M2 5 0 0|".to_owned(),
+        "M2 5 0 0 |".to_owned(),
+        format!("M2 5 0 0|{id} 1 5 9 0"),
+        format!("M2 5 0 0|x{id} 1 5 9 0"),
+        format!("M2 5 0 0|g{id}0 1 5 9 0"),
+        format!("M2 5 0 0|g{} 1 5 9 0", id.to_uppercase()),
+        format!("M2 5 0 0|g{id}  1 5 9 0"),
+        format!("M2 5 0 0|g{id} 1 5 9 0 "),
+        format!("M2 5 0 0|g{id} 1 5"),
+        format!("M2 5 0 0|g{id} 1 5 9 0 9"),
+        format!("M2 5 0 0|g{id} 1 0x5 9 0"),
+        format!("M2 5 0 0|g{id} 0 5 9 0"),
+        format!("M2 5 0 0|g{id} 401 5 9 0"),
+        format!("M2 5 0 0|g{id} 300 5 9 0|g{id} 201 6 9 0"),
+        format!("M2 5 0 0|g{id} 1 5 9007199254740992 0"),
+        format!("M2 5 0 0|g{id} 18446744073709551616 5 9 0"),
+        "M2 5 0 6755399441055743".to_owned(),
+        format!("M2 5 0 0|g{id} 1 5 9 6755399441055743"),
+        format!("M2 5 0 0|r{id} 1 9 6755399441055743"),
+        format!("M2 5 0 0|r{id} 1 2"),
+        format!("M2 5 0 0|r{id} 1 2 3 4"),
+        format!("M2 5 0 0{}", released.repeat(17)),
     ];
     refuses_records(&sound, &damaged, |key, now| {
         let acquired = key.execute(&acquire, now).map(|_| ());
@@ -163,17 +166,24 @@ fn d12_damaged_records_are_refused_and_kept() {
     });
     let binary = |token: u64, wake: u64, grants: u16, body: &[[u64; 3]], released: &[u64]| {
         let number = |number: u64| (number as f64).to_le_bytes().to_vec();
-        let mut bytes = [b"M1:".to_vec(), number(token), number(wake)].concat();
+        let mut bytes = [b"M2:".to_vec(), number(token), number(wake), number(0)].concat();
         bytes.extend(grants.to_le_bytes());
         for [count, token, deadline] in body {
-            let numbers = [number(*token), number(*deadline)].concat();
+            let numbers = [number(*token), number(*deadline), number(8)].concat();
             bytes.extend([&[7; 16][..], &count.to_le_bytes()[..2], &numbers].concat());
         }
         for until in released {
-            bytes.extend([&[7; 16][..], &number(5), &number(*until)].concat());
+            bytes.extend([&[7; 16][..], &number(5), &number(*until), &number(8)].concat());
         }
         bytes
     };
+    // With another number in the place of the bound that ends so many bytes before the end, or in the head.
+    let with_bound = |mut bytes: Vec<u8>, end: usize, bound: u64| {
+        let at = if end == 0 { 19 } else { bytes.len() - end };
+        bytes[at..at + 8].copy_from_slice(&(bound as f64).to_le_bytes());
+        bytes
+    };
+    let latest = Timestamp::MAX.as_micros();
     let (exact, grant) = ((1 << 53) - 1, [400, 5, 9]);
     let whole = binary(5, 0, 1, &[grant], &[9]);
     let sound = [
@@ -181,11 +191,17 @@ fn d12_damaged_records_are_refused_and_kept() {
         binary(0, 0, 0, &[], &[]),
         binary(7_881_299_347_898_367, exact, 1, &[[1, exact, exact]], &[exact; 16]),
         binary(5, 0, 2, &[[1, 5, 9], [1, 6, 9]], &[]),
+        with_bound(whole.clone(), 0, latest - 1),
+        with_bound(whole.clone(), 8, latest - 1),
+        with_bound(whole.clone(), 48, latest - 1),
     ];
     let damaged = [
-        b"M1 5 0".to_vec(),
+        b"M2 5 0 0".to_vec(),
         whole[..3].to_vec(),
-        whole[..20].to_vec(),
+        whole[..28].to_vec(),
+        with_bound(whole.clone(), 0, latest),
+        with_bound(whole.clone(), 8, latest),
+        with_bound(whole.clone(), 48, latest),
         whole[..whole.len() - 1].to_vec(),
         [&whole[..], &[0]].concat(),
         binary(7_881_299_347_898_368, 0, 0, &[], &[]),
@@ -203,7 +219,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         binary(5, 0, 0, &[], &[9; 17]),
     ];
     refuses_binary_records(&sound, &damaged, |key, now| key.execute(&acquire, now).map(|_| ()));
-    refuses_strangers("M2 0 0", |key, now| key.execute(&acquire, now).map(|_| ()));
+    refuses_strangers("M1 0 0", |key, now| key.execute(&acquire, now).map(|_| ()));
 }
 
 #[test]
@@ -254,14 +270,33 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (
             Law::L1,
             Release,
-            "gone or at, gone and gone + 34 or at",
-            "gone and behind - 34 or at, gone and behind or at",
+            "gone or at, gone and gone + 42 or at",
+            "gone and behind - 42 or at, gone and behind or at",
         ),
         (Law::L2, Acquire, "used > room", "used >= room"),
         (Law::L2, Acquire, "fits_at = deadline", "fits_at = deadline + 1"),
         (Law::L2, Acquire, "if now < deadline then", "if now <= deadline then"),
         (Law::L2, Acquire, "if count > permits then", "if count >= permits then"),
-        (Law::L2, Acquire, "if now > tonumber(ARGV[7])", "if now >= tonumber(ARGV[7])"),
+        (Law::L2, Acquire, "if now > not_after or", "if now >= not_after or"),
+        (Law::L10, Acquire, "if now > not_after or", "if"),
+        (Law::L10, Acquire, "or not_after <= forgotten then", "then"),
+        (Law::L10, Acquire, "or not_after <= forgotten then", "or not_after < forgotten then"),
+        (
+            Law::L10,
+            Acquire,
+            "else\n      forget(bound)\n    end\n  end\n  if total",
+            "end\n  end\n  if total",
+        ),
+        (Law::L10, Acquire, "else\n      forget(bound)\n    end\n  end\nend", "end\n  end\nend"),
+        (
+            Law::L10,
+            Release,
+            "then forget(unpack('<d', table.remove(released, 1), 33)) end",
+            "then table.remove(released, 1) end",
+        ),
+        (Law::L10, Acquire, "if own.bound < bound then", "if false then"),
+        (Law::L10, Acquire, "  forget(before)\n", ""),
+        (Law::L10, Acquire, "if now <= bound then forgotten", "if now < bound then forgotten"),
         (Law::L3, Release, of_token, "read_semaphore(id)"),
         (Law::L3, Renew, of_token, "read_semaphore(id)"),
         (Law::L3, Release, "if now < till then", "if now <= till then"),
@@ -282,6 +317,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
         (Law::L12, Release, "given_back, 0}", "given_back, wake_up()}"),
         (Law::D9, Acquire, "grant and grant.deadline or 0", "0"),
         (Law::D9, Release, "keep = max(keep, unpack('<d', one, 25))", ""),
+        (Law::D9, Acquire, "latest + 1, grant", "grant"),
     ];
     judged(&LAWS, &mutants, (CASES, forward(STEPS)), |laws, key, trace| {
         play::obeys::<Reference>(laws, key, trace)

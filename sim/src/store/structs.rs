@@ -9,6 +9,8 @@ enum Item {
     Unsigned(usize),
     /// `c` and a size
     Bytes(usize),
+    /// `c0`, only to pack: a whole text
+    Text,
 }
 
 impl Item {
@@ -16,6 +18,7 @@ impl Item {
         match self {
             Item::Double => 8,
             Item::Unsigned(len) | Item::Bytes(len) => len,
+            Item::Text => 0,
         }
     }
 }
@@ -36,6 +39,7 @@ impl Iterator for Items<'_> {
             (b'd', 0) if digits == 0 => Ok(Item::Double),
             (b'I', 1..=6) => Ok(Item::Unsigned(size)),
             (b'c', 1..) => Ok(Item::Bytes(size)),
+            (b'c', 0) if digits > 0 => Ok(Item::Text),
             _ => Err(unknown()),
         })
     }
@@ -51,7 +55,7 @@ fn read_format(format: &[u8]) -> Result<(bool, Items<'_>), String> {
 }
 
 fn unknown() -> String {
-    "this simulation knows of formats only < and >, and d, I1 to I6, c1 to c99".to_owned()
+    "this simulation knows of formats only < and >, and d, I1 to I6, c0 to c99".to_owned()
 }
 
 /// Turns a number's bytes from the order in memory to that of a format, or back.
@@ -110,6 +114,7 @@ pub fn pack(format: &[u8], values: &dyn Values) -> Result<Vec<u8>, String> {
                 let text = values.text(index).ok_or_else(|| wrong("string"))?;
                 bytes.extend(text.get(..len).ok_or_else(|| wrong("a longer string"))?);
             }
+            Item::Text => bytes.extend(values.text(index).ok_or_else(|| wrong("string"))?),
         }
     }
     Ok(bytes)
@@ -160,6 +165,7 @@ impl<'b> Iterator for Pieces<'b> {
             Item::Double => Piece::Number(f64::from_le_bytes(whole())),
             Item::Unsigned(_) => Piece::Number(u64::from_le_bytes(whole()) as f64),
             Item::Bytes(_) => Piece::Bytes(piece),
+            Item::Text => return Some(Err(unknown())),
         };
         self.at += item.len();
         Some(Ok(value))

@@ -10,7 +10,7 @@ use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use serde_json::Value;
 
-use super::{START_US, told};
+use super::{START_US, Step, told};
 
 /// A second, in microseconds.
 const S: u64 = 1_000_000;
@@ -27,14 +27,22 @@ const CAROL: OwnerId = OwnerId::from_u128(0xCA401);
 pub(super) fn stories() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("lock", [lock(), queue(), forgotten()].concat()),
-        ("rw-lock", rw_lock()),
-        ("semaphore", semaphore()),
-        ("latch", latch()),
+        ("rw-lock", [rw_lock(), forgotten_sides()].concat()),
+        ("semaphore", [semaphore(), forgotten_permits()].concat()),
+        ("latch", [latch(), forgotten_changes()].concat()),
         ("fenced", fenced()),
     ]
 }
 
 const LOCK: &str = "lock, lease 30s, operations remembered for 60s";
+const RW_LOCK: &str = "read-write lock, lease 30s, releases remembered for 60s";
+const SEMAPHORE: &str = "semaphore of 3, lease 30s, releases remembered for 60s";
+const LATCH: &str = "latch, kept for 60s";
+
+/// So many microseconds after this second.
+fn after(seconds: u64, by_us: u8) -> Timestamp {
+    Timestamp::from_micros(START_US + seconds * S + u64::from(by_us)).expect("in range")
+}
 
 fn id(number: u128) -> HoldId {
     HoldId::from_u128(number << 64 | 7)
@@ -147,12 +155,11 @@ fn forgotten() -> Vec<Value> {
 
 fn rw_lock() -> Vec<Value> {
     let lock = RwLock::new(LEASE, REMEMBER).expect("in range");
-    let not_after = Timestamp::from_micros(START_US + 60 * S).expect("in range");
-    let read = |owner, number| lock.read(owner, id(number), not_after);
-    let write = |owner, number| lock.write(owner, id(number), not_after);
+    let read = |owner, number: u8| lock.read(owner, id(number.into()), after(60, number));
+    let write = |owner, number: u8| lock.write(owner, id(number.into()), after(60, number));
     let release = |owner, mode, number| lock.release(owner, mode, id(number));
     told(
-        "read-write lock, lease 30s, releases remembered for 60s",
+        RW_LOCK,
         &[
             (0, "inspect", &lock.inspect()),
             (0, "read by alice", &read(ALICE, 1)),
@@ -172,19 +179,44 @@ fn rw_lock() -> Vec<Value> {
             (3 * S, "inspect", &lock.inspect()),
             (33 * S, "release by alice after the lease", &release(ALICE, Mode::Write, 6)),
             (33 * S, "write by carol after the lease", &write(CAROL, 8)),
-            (60 * S + 1, "read that comes too late", &read(BOB, 9)),
+            (60 * S + 10, "read that comes too late", &read(BOB, 9)),
             (200 * S, "inspect when all is forgotten", &lock.inspect()),
+        ],
+    )
+}
+
+/// A lock that forgets what was given back, and what leases ended, and knows until when copies of that may arrive.
+fn forgotten_sides() -> Vec<Value> {
+    let lock = RwLock::new(LEASE, REMEMBER).expect("in range");
+    let read = |number: u8, seconds| lock.read(ALICE, id(number.into()), after(seconds, 0));
+    let release = |number| lock.release(ALICE, Mode::Read, id(number));
+    let soon = RwLock::new(LEASE, Duration::from_secs(1)).expect("in range");
+    told(
+        RW_LOCK,
+        &[
+            (0, "read by alice", &read(1, 40)),
+            (0, "read by alice, repeated, for later", &read(1, 42)),
+            (0, "read by alice once more", &read(2, 50)),
+            (0, "release by alice, remembered for 1s", &soon.release(ALICE, Mode::Read, id(1))),
+            (S, "read by alice, a late copy", &read(1, 42)),
+            (S, "read by alice, no later than that", &read(3, 42)),
+            (S, "read by alice, later than that", &read(3, 43)),
+            (S, "release by alice", &release(3)),
+            (30 * S, "read by alice, a late copy of what the lease ended", &read(2, 50)),
+            (30 * S, "read by alice, later than that", &read(4, 51)),
         ],
     )
 }
 
 fn semaphore() -> Vec<Value> {
     let semaphore = Semaphore::new(3, LEASE, REMEMBER).expect("in range");
-    let not_after = Timestamp::from_micros(START_US + 60 * S).expect("in range");
     let [first, second, third] = [1, 2, 3].map(|number| PermitId::from_u128(number << 64 | 7));
-    let acquire = |id, count| semaphore.acquire(id, count, not_after).expect("above 0");
+    let acquire = |id: PermitId, count| {
+        let not_after = after(60, (id.as_u128() >> 64) as u8);
+        semaphore.acquire(id, count, not_after).expect("above 0")
+    };
     told(
-        "semaphore of 3, lease 30s, releases remembered for 60s",
+        SEMAPHORE,
         &[
             (0, "inspect", &semaphore.inspect()),
             (0, "acquire 2", &acquire(first, 2)),
@@ -205,8 +237,32 @@ fn semaphore() -> Vec<Value> {
             (3 * S, "release of another grant", &semaphore.release(first, Some(1))),
             (32 * S, "release after the lease", &semaphore.release(first, None)),
             (32 * S, "acquire 3 after the lease", &acquire(third, 3)),
-            (60 * S + 1, "acquire that comes too late", &acquire(first, 1)),
+            (60 * S + 2, "acquire that comes too late", &acquire(first, 1)),
             (200 * S, "inspect when all is forgotten", &semaphore.inspect()),
+        ],
+    )
+}
+
+/// A semaphore that forgets what was given back, and what leases ended, and knows until when copies of that may arrive.
+fn forgotten_permits() -> Vec<Value> {
+    let semaphore = Semaphore::new(3, LEASE, REMEMBER).expect("in range");
+    let id = |number: u128| PermitId::from_u128(number << 64 | 7);
+    let acquire =
+        |number, seconds| semaphore.acquire(id(number), 1, after(seconds, 0)).expect("above 0");
+    let soon = Semaphore::new(3, LEASE, Duration::from_secs(1)).expect("in range");
+    told(
+        SEMAPHORE,
+        &[
+            (0, "acquire", &acquire(1, 40)),
+            (0, "acquire, repeated, for later", &acquire(1, 42)),
+            (0, "acquire of another", &acquire(2, 50)),
+            (0, "release, remembered for 1s", &soon.release(id(1), None)),
+            (S, "late copy of the acquire", &acquire(1, 42)),
+            (S, "acquire, no later than that", &acquire(3, 42)),
+            (S, "acquire, later than that", &acquire(3, 43)),
+            (S, "release", &semaphore.release(id(3), None)),
+            (30 * S, "late copy of an acquire whose lease has ended", &acquire(2, 50)),
+            (30 * S, "acquire, later than that", &acquire(4, 51)),
         ],
     )
 }
@@ -214,10 +270,12 @@ fn semaphore() -> Vec<Value> {
 fn latch() -> Vec<Value> {
     let latch = Latch::new(Duration::from_secs(60)).expect("in range");
     let id = OperationId::from_u128;
-    let set = |count, number| latch.set(count, id(number)).expect("above 0");
-    let count_down = |count, number| latch.count_down(count, id(number)).expect("above 0");
+    let not_after = after(3, 0);
+    let set = |count, number| latch.set(count, id(number), not_after).expect("above 0");
+    let count_down =
+        |count, number| latch.count_down(count, id(number), not_after).expect("above 0");
     told(
-        "latch, kept for 60s",
+        LATCH,
         &[
             (0, "inspect", &latch.inspect()),
             (0, "reset of what was never set", &latch.reset()),
@@ -234,11 +292,43 @@ fn latch() -> Vec<Value> {
             (3 * S, "set to 1 again", &set(1, 6)),
             (3 * S, "reset", &latch.reset()),
             (3 * S, "reset, repeated", &latch.reset()),
-            (4 * S, "set to 2", &set(2, 7)),
+            (3 * S, "set to 1 again, a late copy", &set(1, 6)),
+            (4 * S, "set to 2, too late", &set(2, 7)),
+            (4 * S, "set to 2", &latch.set(2, id(7), Timestamp::MAX).expect("above 0")),
             (64 * S, "inspect when it is forgotten", &latch.inspect()),
             (64 * S, "count down when it is forgotten", &count_down(1, 8)),
         ],
     )
+}
+
+/// A latch that forgets what was done to it, and knows until when copies of that may arrive.
+fn forgotten_changes() -> Vec<Value> {
+    let latch = Latch::new(Duration::from_secs(60)).expect("in range");
+    let id = OperationId::from_u128;
+    let set = latch.set(20, id(1), after(5, 0)).expect("above 0");
+    let count_down = |number: u8, seconds| {
+        latch.count_down(1, id(number.into()), after(seconds, 0)).expect("above 0")
+    };
+    let more: Vec<_> = (3..12).map(|number| count_down(number, 20)).collect();
+    let (first, for_later, no_later) = (count_down(2, 6), count_down(2, 8), count_down(20, 8));
+    let (last, reset, inspect) = (count_down(21, 9), latch.reset(), latch.inspect());
+    let mut story: Vec<(u64, &str, &dyn Step)> = vec![
+        (0, "set to 20", &set),
+        (0, "count down", &first),
+        (0, "count down, repeated, for later", &for_later),
+    ];
+    story.extend(more.iter().map(|each| (S, "count down", each as &dyn Step)));
+    story.extend([
+        (2 * S, "late copy of the first count-down", &for_later as &dyn Step),
+        (2 * S, "count down, no later than that", &no_later),
+        (2 * S, "count down, later than that", &last),
+        (2 * S, "inspect", &inspect),
+        (3 * S, "reset", &reset),
+        (3 * S, "late copy of the set", &set),
+        (3 * S, "reset, repeated", &reset),
+        (20 * S + 1, "inspect when no copy can come any more", &inspect),
+    ]);
+    told(LATCH, &story)
 }
 
 fn fenced() -> Vec<Value> {

@@ -95,10 +95,10 @@ async fn l12_a_read_write_lock_tells_its_waiters(mut ear: Ear<'_, impl Notificat
 async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Notifications>) {
     let latch = Latch::new(HOUR).unwrap();
     let id = OperationId::from_u128;
-    let set = |number| latch.set(1, id(number)).unwrap();
-    let down = |number| latch.count_down(1, id(number)).unwrap();
+    let set = |number| latch.set(1, id(number), Timestamp::MAX).unwrap();
+    let down = |number| latch.count_down(1, id(number), Timestamp::MAX).unwrap();
 
-    ear.silent(&latch.set(2, id(1)).unwrap()).await;
+    ear.silent(&latch.set(2, id(1), Timestamp::MAX).unwrap()).await;
     ear.silent(&down(2)).await;
     ear.heard(&down(3)).await;
     ear.silent(&down(3)).await;
@@ -138,7 +138,8 @@ impl<'s, S: Notifications> Ear<'s, S> {
             self.told += 1;
             OperationId::from_u128(self.told)
         };
-        let (set, open) = (latch.set(1, id()).unwrap(), latch.count_down(1, id()).unwrap());
+        let set = latch.set(1, id(), Timestamp::MAX).unwrap();
+        let open = latch.count_down(1, id(), Timestamp::MAX).unwrap();
         self.store.execute(&self.other, &set).await.unwrap();
         self.store.execute(&self.other, &open).await.unwrap();
         signal(&mut self.others).await;

@@ -3,6 +3,7 @@
 
 mod closing;
 mod family;
+mod forgotten;
 mod giving_back;
 mod holding;
 mod in_line;
