@@ -8,7 +8,7 @@ use clap::Args;
 use lockage_sim::terminal::Progress;
 use serde_json::{Map, Value, json};
 
-use crate::simulation::{Campaign, Engine, Failure, Plan, Rare, Results, Stage, Violation};
+use crate::simulation::{Campaign, Engine, Exempt, Failure, Plan, Rare, Results, Stage, Violation};
 
 /// Search for faults: programs on the shipped client, a network, a store and clocks in virtual time, one world per seed
 #[derive(Debug, Args)]
@@ -27,7 +27,7 @@ pub(super) struct CheckArgs {
     /// What decides [default: the machines, and in one of eight worlds the scripts beside them]
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// Show in how many worlds each rare state came about, too
+    /// Show in how many worlds each rare state came about, and how much was not judged for which reason
     #[arg(long, conflicts_with_all = ["json", "timeline"])]
     details: bool,
     /// Print one JSON object and nothing else
@@ -45,6 +45,7 @@ Fields of --json:
                         `at_us`, `who`, `what`, and `replay`, the command that finds it again
   rare                  in how many worlds each rare state came about
   missed                those that did not, although so many worlds make it certain: they count as a failure
+  exempt                how much was not judged, by the reason
   elapsed_sec           the only field that varies from run to run
 
 Exit status: 0 if all is well, 1 for a failure or a rare state that was missed, 2 for wrong arguments.";
@@ -119,10 +120,12 @@ fn write_text(
         0 => writeln!(out, "states  {states}")?,
         count => writeln!(out, "states  {states}: {count} missed, which is a failure")?,
     }
+    let (exempt, reasons) = (results.exempt.all(), Exempt::ALL.len());
+    writeln!(out, "exempt  {exempt} answers, spans and waits, for one of {reasons} reasons")?;
     writeln!(out, "time    {seconds:.1} s, {:.0} worlds a second", seeds as f64 / seconds)?;
     writeln!(out, "again   {campaign}")?;
     if details {
-        write!(out, "{}", results.rare)?;
+        write!(out, "{}{}", results.rare, results.exempt)?;
     }
     for rare in missed {
         let (words, one_in) = (rare.words(), rare.one_in());
@@ -165,6 +168,8 @@ fn write_json(
     });
     let counted = |rare: Rare| (rare.words().to_owned(), results.rare.of(rare).into());
     let rare: Map<String, Value> = Rare::ALL.iter().copied().map(counted).collect();
+    let excused = |exempt: Exempt| (exempt.words().to_owned(), results.exempt.of(exempt).into());
+    let exempt: Map<String, Value> = Exempt::ALL.iter().copied().map(excused).collect();
     let report = json!({
         "start": campaign.start,
         "seeds": campaign.seeds,
@@ -174,6 +179,7 @@ fn write_json(
         "first": first,
         "rare": rare,
         "missed": results.rare.missed(campaign.seeds).iter().map(|rare| rare.words()).collect::<Vec<_>>(),
+        "exempt": exempt,
         "elapsed_sec": elapsed.as_secs_f64(),
     });
     serde_json::to_writer_pretty(&mut *out, &report)?;

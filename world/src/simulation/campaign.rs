@@ -6,6 +6,7 @@ use std::thread;
 
 use lockage_sim::store::SimError;
 
+use super::judge::Exemptions;
 use super::plan::Plan;
 use super::rare::Counts;
 use super::stage::{Engine, Failure, Stage};
@@ -28,6 +29,8 @@ pub struct Results {
     pub events: u64,
     /// In how many worlds each rare state came about.
     pub rare: Counts,
+    /// How much was not judged, and why.
+    pub exempt: Exemptions,
     /// The seeds that failed, the smallest first.
     pub failed: Vec<u64>,
     /// The first of them, shrunk.
@@ -66,6 +69,7 @@ impl Campaign {
             let part: Results = part.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
             results.events += part.events;
             results.rare.add(&part.rare);
+            results.exempt.add(&part.exempt);
             results.failed.extend(part.failed);
         }
         results.failed.sort_unstable();
@@ -87,6 +91,7 @@ impl Campaign {
             let outcome = stage.play(&Plan::of(seed), false);
             results.events += outcome.events;
             results.rare.add_world(&outcome.rare);
+            results.exempt.add(&outcome.exempt);
             if outcome.violation.is_some() {
                 results.failed.push(seed);
             }

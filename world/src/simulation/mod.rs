@@ -34,7 +34,7 @@ mod wire;
 
 pub use campaign::{Campaign, Results};
 pub use jobs::Life;
-pub use judge::{Fault as Violation, Kind, Seen};
+pub use judge::{Exempt, Exemptions, Fault as Violation, Kind, Seen};
 pub use log::{Line, Who};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;

@@ -12,7 +12,7 @@ use super::draw::Draw;
 use super::events::{Done, Queue};
 use super::host::{Host, Out};
 use super::jobs::{IDS, Life};
-use super::judge::{Fault, Judge, Kind, Seen, Times, fault};
+use super::judge::{Exemptions, Fault, Judge, Kind, Seen, Times, fault};
 use super::log::{Line, Log, Who};
 use super::node::{Node, Rest};
 use super::now::Now;
@@ -33,6 +33,8 @@ pub struct Outcome {
     pub events: u64,
     /// Which rare states it came to, and how often.
     pub rare: Counts,
+    /// How much was not judged, and why.
+    pub exempt: Exemptions,
     /// What happened, if that was asked for.
     pub timeline: Vec<Line>,
 }
@@ -90,11 +92,12 @@ pub(super) fn run(
     let timeline = std::mem::replace(&mut world.log, Log::new(false)).into_lines();
     let rare = std::mem::take(&mut world.rare);
     lockage_redis::simulate_time(None);
+    let exempt = std::mem::take(&mut world.judge.exempt);
     if violation.is_some() {
         // Its destructors may panic as well.
         _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
     }
-    Outcome { violation, events, rare, timeline }
+    Outcome { violation, events, rare, exempt, timeline }
 }
 
 fn words(cause: &(dyn Any + Send)) -> String {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockage::locks::Loss;
 
-use super::{Fault, Kind, Oracle, fault};
+use super::{Exempt, Exemptions, Fault, Kind, Oracle, fault};
 use crate::simulation::plan::{Plan, SERVERS, What, Work};
 use crate::simulation::store::{LOCK, PLACES};
 
@@ -80,6 +80,7 @@ impl Holders {
         grant: Grant,
         now_us: u64,
         shaken_us: Option<u64>,
+        exempt: &Exemptions,
         store: &impl Oracle,
     ) -> Result<(), Fault> {
         let Grant { job, what, token, until_us } = grant;
@@ -93,8 +94,9 @@ impl Holders {
             let what = format!("{what:?} is held from {since_us} us until {until_us} us");
             return fault(Kind::TooLong, what);
         }
-        if shaken_us.is_some_and(|shaken_us| holder.begun_us <= shaken_us) {
-            // A failover or a clock may have ended it.
+        // A failover or a clock may have ended it.
+        let is_shaken = shaken_us.is_some_and(|shaken_us| holder.begun_us <= shaken_us);
+        if exempt.is(Exempt::Shaken, is_shaken) {
             return Ok(());
         }
         if what == What::Quorum {

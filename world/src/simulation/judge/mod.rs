@@ -1,6 +1,7 @@
 //! What must hold, told from what programs were told and what the store has done.
 
 mod accounts;
+mod exempt;
 mod holders;
 mod lines;
 mod values;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::jobs::IDS;
 use super::plan::{Plan, What};
 use accounts::Accounts;
+pub use exempt::{Exempt, Exemptions};
 use holders::Holders;
 use lines::Lines;
 use values::Values;
@@ -288,6 +290,8 @@ pub(super) trait Oracle {
 pub(super) struct Judge {
     pub(super) accounts: Accounts,
     pub(super) holders: Holders,
+    /// What was not judged, and why.
+    pub(super) exempt: Exemptions,
     values: Values,
     lines: Lines,
     /// When the store last forgot something, or its clock was set.
@@ -299,6 +303,7 @@ impl Judge {
         Judge {
             accounts: Accounts::new(plan),
             holders: Holders::new(plan),
+            exempt: Exemptions::default(),
             values: Values::new(plan),
             lines: Lines::new(plan),
             shaken_us: None,
@@ -353,7 +358,7 @@ impl Judge {
             Seen::WaitsNoLonger { job } => self.holders.waits_no_longer(job),
             Seen::Holds { job, what, token, until_us } => {
                 let grant = holders::Grant { job, what, token, until_us };
-                return self.holders.holds(grant, now_us, shaken_us, store);
+                return self.holders.holds(grant, now_us, shaken_us, &self.exempt, store);
             }
             Seen::Lost { job, what, loss } => return self.holders.lost(job, what, loss),
             Seen::Left { job, what } => self.holders.left(job, what),

@@ -1,0 +1,76 @@
+//! Why something is not judged, and how often: an exemption that is always in force would be a judge that is not there.
+
+use std::cell::Cell;
+use std::fmt;
+
+/// Declares them once: each with its reason, and the span that it covers.
+macro_rules! exemptions {
+    ($($exempt:ident: $words:literal;)*) => {
+        /// Why an answer, a span or a wait is not judged.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        #[allow(missing_docs)] // see `words`
+        pub enum Exempt {
+            $($exempt),*
+        }
+
+        impl Exempt {
+            /// All of them.
+            pub const ALL: &[Exempt] = &[$(Exempt::$exempt),*];
+
+            /// Its reason, and its span, in words.
+            pub fn words(self) -> &'static str {
+                match self {
+                    $(Exempt::$exempt => $words),*
+                }
+            }
+        }
+    };
+}
+
+exemptions! {
+    Shaken: "it began before the end of a failover, or before the store's clock was set";
+}
+
+/// How often each was in force.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exemptions([Cell<u64>; Exempt::ALL.len()]);
+
+impl Default for Exemptions {
+    fn default() -> Self {
+        Exemptions([const { Cell::new(0) }; Exempt::ALL.len()])
+    }
+}
+
+impl Exemptions {
+    /// Whether something is not judged for this reason, which is noted if so.
+    pub(super) fn is(&self, exempt: Exempt, is_in_force: bool) -> bool {
+        let times = &self.0[exempt as usize];
+        times.set(times.get() + u64::from(is_in_force));
+        is_in_force
+    }
+
+    /// Returns how often it was in force.
+    pub fn of(&self, exempt: Exempt) -> u64 {
+        self.0[exempt as usize].get()
+    }
+
+    /// Returns how often any was.
+    pub fn all(&self) -> u64 {
+        Exempt::ALL.iter().map(|exempt| self.of(*exempt)).sum()
+    }
+
+    /// Adds those of other worlds.
+    pub(in crate::simulation) fn add(&self, other: &Exemptions) {
+        self.0.iter().zip(&other.0).for_each(|(own, other)| own.set(own.get() + other.get()));
+    }
+}
+
+/// Each with the number of things that it kept from being judged.
+impl fmt::Display for Exemptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Exempt::ALL.iter().copied().try_for_each(|exempt| {
+            writeln!(f, "{:>9} not judged: {}", self.of(exempt), exempt.words())
+        })
+    }
+}
