@@ -84,8 +84,6 @@ pub(super) struct Done {
     pub(super) out: Vec<Out>,
     /// The jobs that were dropped.
     pub(super) dropped: Vec<usize>,
-    /// The ids and costs that the store denied when the node began to stand still, of those that it has denied by itself.
-    pub(super) denied: Vec<(usize, u64)>,
 }
 
 /// A call of one life of a node.

@@ -34,7 +34,7 @@ mod wire;
 
 pub use campaign::{Campaign, Results};
 pub use jobs::Life;
-pub use judge::{Exempt, Exemptions, Fault as Violation, Kind, Seen};
+pub use judge::{Answer, Exempt, Exemptions, Fault as Violation, Kind, Op, Seen};
 pub use log::{Line, Who};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;

@@ -49,6 +49,7 @@ impl From<Seen> for Told {
                 // The store knows nothing of it.
                 _ => Told::Seen(Seen::Quiet),
             },
+            Seen::Answered { .. } => Told::Seen(Seen::Quiet),
             seen => Told::Seen(seen),
         }
     }
@@ -58,7 +59,7 @@ impl From<Seen> for Told {
 struct Unasked;
 
 impl Oracle for Unasked {
-    fn would_deny(&self, _id: usize, _cost: u64) -> bool {
+    fn would_deny(&self, _key: &str, _cost: u64) -> bool {
         true
     }
 

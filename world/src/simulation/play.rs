@@ -69,8 +69,6 @@ pub(super) struct World<'p> {
     pub(super) rare: Counts,
     /// When each node sent the release that arrived last for a key of locks.
     pub(super) released: BTreeMap<(usize, String), u64>,
-    /// Adjustments that have changed nothing, as they were sent.
-    pub(super) unchanged: BTreeSet<String>,
     /// When something ends in the store.
     pub(super) ends_us: BTreeSet<u64>,
     pub(super) draw: Draw,
@@ -122,7 +120,6 @@ impl<'p> World<'p> {
             judge: Judge::new(plan),
             rare: Counts::default(),
             released: BTreeMap::new(),
-            unchanged: BTreeSet::new(),
             ends_us: BTreeSet::new(),
             draw: Draw::new(plan.seed, 2),
             plan: Arc::new(plan.clone()),
@@ -316,7 +313,7 @@ impl<'p> World<'p> {
             self.is_prompt(node, &out, !dropped.is_empty())?;
         }
         let running = &mut self.nodes[node];
-        let mut done = Done { out, dropped, denied: Vec::new() };
+        let done = Done { out, dropped };
         if rest == Rest::Died {
             self.came_out(node, done)?;
             self.rare.saw(Rare::DiedInStep);
@@ -327,7 +324,6 @@ impl<'p> World<'p> {
         if stood_until_us > self.now_us {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
-            done.denied = Now::new(&self.keys, self.now_us).denied(&done.out);
             self.queue.push(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
@@ -374,7 +370,7 @@ impl<'p> World<'p> {
                     self.send(Event::Sent { from, sent_us: self.now_us, sent });
                 }
                 Out::Called { .. } => {}
-                Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us, &done.denied)?,
+                Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us)?,
             }
         }
         for job in done.dropped {
@@ -394,13 +390,7 @@ impl<'p> World<'p> {
         self.judge.cancelled(job);
     }
 
-    fn saw(
-        &mut self,
-        node: usize,
-        seen: Seen,
-        polled_us: u64,
-        denied: &[(usize, u64)],
-    ) -> Result<(), Fault> {
+    fn saw(&mut self, node: usize, seen: Seen, polled_us: u64) -> Result<(), Fault> {
         self.say(Who::Client(node), || format!("{seen:?}"));
         match &seen {
             Seen::Ended { job } => _ = self.open.remove(job),
@@ -408,9 +398,7 @@ impl<'p> World<'p> {
             _ => {}
         }
         self.rare.saw_all(&seen);
-        // What a task did that was polled before is judged by both ends of the time in which it may have done it.
-        let denied = if polled_us < self.now_us { denied } else { &[] };
-        let store = Now { denied, ..Now::new(&self.keys, self.now_us) };
+        let store = Now::new(&self.keys, self.now_us);
         let times = Times { polled_us, now_us: self.now_us };
         self.judge.saw((node, self.nodes[node].life), seen, times, &store)
     }

@@ -122,7 +122,7 @@ impl Counts {
             Seen::Holds { what: What::Both, .. } => Rare::Many,
             Seen::Wrote { is_accepted: false, .. } => Rare::StaleWrite,
             Seen::Settled { .. } => Rare::Settled,
-            Seen::Changed => Rare::Changed,
+            Seen::Changed { .. } => Rare::Changed,
             Seen::ObserverPanicked => Rare::ObserverPanicked,
             Seen::DroppedLocks => Rare::ManagerDropped,
             Seen::ClosedLocks => Rare::ManagerClosed,

@@ -55,6 +55,11 @@ impl Slots {
         all.filter_map(|(key, slot)| Some((key, slot.held()?))).collect()
     }
 
+    /// Whether there was one of this id beside it.
+    pub(super) fn has_beside(&self, id: RequestId) -> bool {
+        self.beside.contains_key(&id)
+    }
+
     /// Returns how many are held beside it.
     pub(super) fn count_beside(&self, now: Timestamp) -> usize {
         self.beside.values().filter(|slot| slot.is_held(now)).count()

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use lockage::StoreError;
 use lockage_core::{
-    AcquireEach, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Publish,
-    RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
-    StoredLimitOutcome, Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
+    AcquireEach, AnyCommand, AnyOutcome, Command, Decision, Limit, Peek, Publish, RequestId,
+    Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit, StoredLimitOutcome,
+    Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
 };
 use lockage_redis::Reply;
 use lockage_sim::store::{RespValue, SimError, SimStore};
@@ -273,8 +273,13 @@ impl<'s> Keys<'s> {
 
     /// Returns what a request of a limiter would be told.
     pub(super) fn peek(&self, key: &str, cost: u64, true_us: u64) -> Decision {
+        self.peek_under(self.limit, key, cost, true_us)
+    }
+
+    /// Returns the same under a limit, where none is stored.
+    pub(super) fn peek_under(&self, limit: Limit, key: &str, cost: u64, true_us: u64) -> Decision {
         let now = self.time(true_us);
-        let peek = Peek::new(bounded(self.limit, now), cost);
+        let peek = Peek::new(bounded(limit, now), cost);
         let invariant = "the key is the limiter's";
         let mut fresh = Slots::default();
         let slots = self.slots.get(key);
@@ -305,7 +310,18 @@ impl<'s> Keys<'s> {
         actual: u64,
         true_us: u64,
     ) -> Settlement {
-        self.look(key, &Settle::new(self.limit, reservation, actual), self.time(true_us))
+        // Limits for each client are on keys of these.
+        let own = self.slots.iter().filter(|(own, _)| own.starts_with(key));
+        let mut all = own.filter(|(_, slots)| slots.has_beside(reservation.id));
+        let Some((key, _)) = all.next() else { return Settlement::Unknown };
+        let (settle, now) = (Settle::new(self.limit, reservation, actual), self.time(true_us));
+        match self.stored.filter(|_| key.matches(':').count() == 1) {
+            Some(_) => match self.look(key, &WithStoredLimit::new(settle), now) {
+                StoredLimitOutcome::Done { outcome, .. } => outcome,
+                _ => Settlement::Unknown,
+            },
+            None => self.look(key, &settle, now),
+        }
     }
 
     /// Returns how many reservations are kept beside a key, and those of its clients.
@@ -402,11 +418,6 @@ fn holds_same(
         }
         (scripted, own) => scripted.is_none() && own.is_none(),
     }
-}
-
-/// Whether what a command takes away is charged. Others change what there is.
-pub(super) fn charges(outcome: &AnyOutcome) -> bool {
-    !outcome.is::<bool>() && !outcome.is::<Cancellation>()
 }
 
 /// The decisions of an outcome, which it may have under a stored limit.

@@ -54,6 +54,7 @@ impl World<'_> {
                 self.rare.saw(Rare::Failover);
                 self.servers.iter_mut().for_each(Servers::fail_over);
                 self.keys.fail_over(self.now_us.saturating_sub(behind_us), old);
+                self.judge.accounts.failed_over();
                 self.shake(self.now_us + for_us);
                 self.queue.push(self.now_us + for_us, Event::OldEnds);
                 return self.break_all(old);
@@ -102,6 +103,7 @@ impl World<'_> {
         if self.nodes[node].is_busy() {
             self.rare.saw(Rare::Crash);
         }
+        self.judge.accounts.died((node, self.nodes[node].life), self.now_us);
         let host = self.host(node, self.nodes[node].life + 1);
         self.lives[node] = Life::new(&self.plan, &host);
         // One that was to begin while the process stood still begins in its next life.

@@ -2,20 +2,19 @@
 
 use lockage::StoreError;
 use lockage_core::{
-    Adjusted, AnyCommand, AnyOutcome, Command, Decision, ScriptId, StoredLimitOutcome, Verdict,
-    lock, rw_lock, semaphore,
+    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, lock, rw_lock, semaphore,
 };
 
 use lockage_redis::Reply;
 
 use super::host::Answer;
 use super::jobs::IDS;
-use super::judge::Fault;
+use super::judge::{self, Fault};
 use super::log::Who;
 use super::node::Node;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{LOCK, OTHER, PLACES, Ran, TABLE, charges, decisions};
+use super::store::{LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
@@ -140,7 +139,7 @@ impl World<'_> {
             self.rare.saw(Rare::OldPrimary);
             self.keys.swap();
         }
-        let ran = self.run(&key, command, None);
+        let ran = self.run((from, sent_us, is_old), &key, command, None);
         if is_old {
             self.keys.swap();
         }
@@ -173,6 +172,7 @@ impl World<'_> {
     /// nothing else runs on its key at this time, or something does.
     pub(super) fn run(
         &mut self,
+        (from, sent_us, is_old): (From, u64, bool),
         key: &str,
         command: &AnyCommand,
         replied: Option<(&Reply, bool)>,
@@ -185,7 +185,8 @@ impl World<'_> {
         }
         let in_line = watched.map(|key| self.keys.in_line(key, now_us));
         let id = limiter_of(key);
-        let before = id.map(|_| self.keys.peek(key, 1, now_us));
+        let limit = id.map(|_| self.judge.accounts.limit_of(command));
+        let before = limit.map(|limit| self.keys.peek_under(limit, key, 1, now_us));
         let ran = self.keys.run(key, command, replied, now_us)?;
         self.say(Who::Store, || {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
@@ -198,26 +199,23 @@ impl World<'_> {
             }
         }
         if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
-            let after = self.keys.peek(key, 1, now_us);
-            let charged = before.remaining.saturating_sub(after.remaining);
-            let is_plain = !before.is_blocked() && !after.is_blocked() && charges(outcome);
-            if charged > 0 && is_plain {
-                self.judge.accounts.charged(id, charged, now_us)?;
-            }
+            let limit = limit.expect("it is of a limiter");
+            let after = self.keys.peek_under(limit, key, 1, now_us);
+            self.judge.ran(&judge::Ran {
+                id,
+                key,
+                life: (from.node, from.life),
+                is_old,
+                sent_us,
+                now_us,
+                clock_us: self.keys.time(now_us).as_micros(),
+                command,
+                outcome,
+                before: &before,
+                after: &after,
+            })?;
             if let Verdict::Denied { retry_after, .. } = after.verdict {
                 self.end_in(retry_after.as_micros());
-            }
-            self.judge.accounts.stored(id, decisions(outcome).into_iter(), now_us);
-        }
-        if let Ok(outcome) = &ran.answer
-            && let Some(amount) = adjusted(outcome)
-        {
-            // A repetition of one that has changed nothing is a new attempt (D11), which no deny cache knows of.
-            let copy = format!("{:?}", command.encode());
-            match amount {
-                0 => _ = self.unchanged.insert(copy),
-                _ if self.unchanged.remove(&copy) => self.judge.accounts.changed_late(),
-                _ => {}
             }
         }
         if id.is_none() && self.plan.network.aimed > 0 {
@@ -233,15 +231,6 @@ impl World<'_> {
             self.ends_us.insert(end_us);
         }
     }
-}
-
-/// How much an adjustment has changed, if it is one.
-fn adjusted(outcome: &AnyOutcome) -> Option<u64> {
-    let own = match outcome.downcast_ref::<StoredLimitOutcome<Adjusted>>() {
-        Some(StoredLimitOutcome::Done { outcome, .. }) => Some(outcome),
-        _ => outcome.downcast_ref::<Adjusted>(),
-    };
-    own.map(|adjusted| adjusted.amount)
 }
 
 /// Returns the id of the limiter of a key.

@@ -11,7 +11,7 @@ use lockage::runtime::Runtime;
 use lockage::{Decision, Error, Verdict};
 
 use super::{IDS, LONG, Life, micros};
-use crate::simulation::judge::Seen;
+use crate::simulation::judge::{Answer, Op, Seen};
 use crate::simulation::place::Place;
 use crate::simulation::plan::Verb;
 
@@ -39,31 +39,59 @@ impl<P: Place> Drop for InLine<'_, P> {
     }
 }
 
+/// A change of an id, until it is answered or dropped.
+struct Changing<'a, P: Place> {
+    place: &'a P,
+    id: usize,
+    is_key: bool,
+}
+
+impl<P: Place> Drop for Changing<'_, P> {
+    fn drop(&mut self) {
+        let Changing { place, id, is_key } = *self;
+        place.saw(Seen::Changed { id, is_key });
+    }
+}
+
+/// A request that was made: for which id, of which cost, when, and until when its caller waits by its own clock.
+#[derive(Clone, Copy)]
+struct Request {
+    id: usize,
+    op: Op,
+    cost: u64,
+    since_us: u64,
+    deadline_us: Option<u64>,
+}
+
 impl<P: Place> Life<P> {
     pub(super) async fn ask(&self, id: usize, cost: u64, verb: Verb) {
         let since_us = self.place.now_us();
         let name = IDS[id];
+        let request = Request { id, op: Op::Acquire, cost, since_us, deadline_us: None };
         match verb {
             Verb::Acquire { wait_us: 0 } => {
                 self.asks(id, cost);
                 let _sharing = self.share(id, true);
                 let answer = self.limiter.try_acquire(name, cost).await;
-                self.decided(id, cost, since_us, answer).await;
+                self.decided(request, answer).await;
             }
             Verb::Acquire { wait_us } => {
                 self.asks(id, cost);
                 let _sharing = self.share(id, false);
+                let request = self.waits(request, wait_us);
                 let mut in_line = self.join(id);
                 let answer = self.limiter.acquire_within(name, cost, micros(wait_us)).await;
                 in_line.is_admitted = answer.as_ref().is_ok_and(Decision::is_allowed);
                 drop(in_line);
                 let late_us = self.place.now_us().saturating_sub(since_us + wait_us);
                 self.place.saw(Seen::Overdue { id, by_us: late_us });
-                self.decided(id, cost, since_us, answer).await;
+                self.decided(request, answer).await;
             }
             Verb::Lazy { wait_us, for_us } => {
                 self.asks(id, cost);
                 let _sharing = self.share(id, false);
+                let request = self.waits(request, wait_us);
+                let mut in_line = self.join(id);
                 let mut wait = pin!(self.limiter.acquire_within(name, cost, micros(wait_us)));
                 let first = poll_fn(|context| Poll::Ready(wait.as_mut().poll(context))).await;
                 let answer = match first {
@@ -73,75 +101,98 @@ impl<P: Place> Life<P> {
                         wait.await
                     }
                 };
-                self.decided(id, cost, since_us, answer).await;
+                in_line.is_admitted = answer.as_ref().is_ok_and(Decision::is_allowed);
+                drop(in_line);
+                self.decided(request, answer).await;
             }
             Verb::Once => {
                 self.asks(id, cost);
                 let random = || u128::from(self.runtime.random());
-                let request = RequestId::from_u128(random() << 64 | random());
-                let answer = self.limiter.try_acquire_once(name, cost, request, LONG).await;
-                self.decided(id, cost, since_us, answer).await;
+                let named = RequestId::from_u128(random() << 64 | random());
+                let answer = self.limiter.try_acquire_once(name, cost, named, LONG).await;
+                self.decided(request, answer).await;
             }
             Verb::Each { more } => {
                 self.asks(id, cost + more);
                 match self.limiter.try_acquire_each(name, &[cost, more]).await {
                     Ok(decisions) => {
                         for (cost, decision) in [cost, more].into_iter().zip(decisions) {
-                            self.tell(id, cost, since_us, &decision);
+                            self.tell(Request { cost, ..request }, false, &decision);
                         }
                     }
                     Err(error) => self.failed("ask for each", &error),
                 }
             }
-            Verb::Turn { is_cancelled } => self.take_turn(id, cost, since_us, is_cancelled).await,
+            Verb::Turn { is_cancelled } => self.take_turn(request, is_cancelled).await,
             Verb::Reserve { hold_us, actual } => {
-                self.reserve(id, (cost, since_us), micros(hold_us), actual).await;
+                let request = Request { op: Op::Reserve, ..request };
+                self.reserve(request, micros(hold_us), actual).await;
             }
             Verb::Refund => {
-                self.place.saw(Seen::Changes);
-                let changed = self.limiter.refund(name, cost).await;
-                self.changed("refund", changed);
+                let changing = self.changing(id, false);
+                self.adjusted(
+                    Request { op: Op::Refund, ..request },
+                    self.limiter.refund(name, cost).await,
+                );
+                drop(changing);
             }
             Verb::Penalty => {
                 self.asks(id, cost);
-                self.adjusted("penalty", self.limiter.penalty(name, cost).await);
+                let changing = self.changing(id, false);
+                self.adjusted(
+                    Request { op: Op::Penalty, ..request },
+                    self.limiter.penalty(name, cost).await,
+                );
+                drop(changing);
             }
             Verb::TakeUpTo => {
                 self.asks(id, cost);
-                self.adjusted("take", self.limiter.take_up_to(name, cost).await);
+                let changing = self.changing(id, false);
+                self.adjusted(
+                    Request { op: Op::TakeUpTo, ..request },
+                    self.limiter.take_up_to(name, cost).await,
+                );
+                drop(changing);
             }
             Verb::Block { for_us } => {
-                // A late copy of what ends it may come at any time.
-                self.place.saw(Seen::Changes);
-                self.adjusted("block", self.limiter.block(name, micros(for_us)).await);
+                let changing = self.changing(id, true);
+                let request = Request { op: Op::Block, cost: for_us, ..request };
+                self.adjusted(request, self.limiter.block(name, micros(for_us)).await);
+                drop(changing);
                 self.runtime.sleep(micros(for_us / 2)).await;
-                self.adjusted("unblock", self.limiter.unblock(name).await);
+                let since_us = self.place.now_us();
+                let changing = self.changing(id, false);
+                let request = Request { op: Op::Unblock, cost: 0, since_us, ..request };
+                self.adjusted(request, self.limiter.unblock(name).await);
+                drop(changing);
             }
-            Verb::Peek => {
-                if let Err(error) = self.limiter.peek(name, cost).await {
-                    self.failed("peek", &error);
-                }
-            }
+            Verb::Peek => match self.limiter.peek(name, cost).await {
+                Ok(decision) => self.tell(Request { op: Op::Peek, ..request }, false, &decision),
+                Err(error) => self.failed("peek", &error),
+            },
             Verb::Reset => {
-                self.place.saw(Seen::Changes);
-                if let Err(error) = self.limiter.reset(name).await {
-                    self.failed("reset", &error);
-                }
+                let changing = self.changing(id, true);
+                let answer = self.limiter.reset(name).await.map(Answer::Done);
+                self.answered(Request { op: Op::Reset, cost: 0, ..request }, answer);
+                drop(changing);
             }
             Verb::Under => {
                 // What is charged under it is converted, and so is it again by the next call under the other one.
-                self.place.saw(Seen::Changes);
-                if let Err(error) =
-                    self.limiter.under(self.plan.other).try_acquire(name, cost).await
-                {
-                    self.failed("ask under another limit", &error);
+                self.asks(id, cost);
+                self.place.saw(Seen::AsksUnder { id, is_other: true });
+                match self.limiter.under(self.plan.other).try_acquire(name, cost).await {
+                    Ok(decision) => self.tell(request, true, &decision),
+                    Err(error) => self.failed_call("ask under another limit", cost, &error),
                 }
             }
-            Verb::Store => {
-                self.place.saw(Seen::Changes);
-                self.store_limit(name, cost).await;
-            }
+            Verb::Store => self.store_limit(id, cost, since_us).await,
         }
+    }
+
+    /// The caller of a request waits for so long, by its own clock.
+    fn waits(&self, request: Request, wait_us: u64) -> Request {
+        let deadline_us = self.place.clock_us().saturating_add(wait_us);
+        Request { deadline_us: Some(deadline_us), ..request }
     }
 
     /// Shares a call with others of this process, or is the first to make one.
@@ -160,16 +211,22 @@ impl<P: Place> Life<P> {
         InLine { place: &self.place, id, caller, is_admitted: false }
     }
 
+    /// Begins to change what is charged to an id, or also what was granted before.
+    fn changing(&self, id: usize, is_key: bool) -> Changing<'_, P> {
+        self.place.saw(Seen::Changes { id, is_key });
+        Changing { place: &self.place, id, is_key }
+    }
+
     fn asks(&self, id: usize, cost: u64) {
         self.place.saw(Seen::Asked { id, cost });
     }
 
-    async fn decided(&self, id: usize, cost: u64, since_us: u64, answer: Result<Decision, Error>) {
+    async fn decided(&self, request: Request, answer: Result<Decision, Error>) {
         let decision = match answer {
             Ok(decision) => decision,
-            Err(error) => return self.failed_call("ask", cost, &error),
+            Err(error) => return self.failed_call("ask", request.cost, &error),
         };
-        self.tell(id, cost, since_us, &decision);
+        self.tell(request, false, &decision);
         if let Verdict::Denied { retry_after, .. } = decision.verdict {
             // Around the very moment at which it fits, by a clock that may be slow.
             let (early_us, late_us) =
@@ -183,87 +240,102 @@ impl<P: Place> Life<P> {
         }
     }
 
-    fn tell(&self, id: usize, cost: u64, since_us: u64, decision: &Decision) {
-        self.place.saw(Seen::Decided { id, cost, since_us, decision: decision.clone() });
+    fn tell(&self, request: Request, is_other: bool, decision: &Decision) {
+        let Request { id, op, cost, since_us, deadline_us } = request;
+        let left_us = deadline_us.map(|at_us| at_us.saturating_sub(self.place.clock_us()));
+        let decision = decision.clone();
+        self.place.saw(Seen::Decided { id, op, cost, since_us, left_us, is_other, decision });
     }
 
-    async fn take_turn(&self, id: usize, cost: u64, since_us: u64, is_cancelled: bool) {
+    async fn take_turn(&self, request: Request, is_cancelled: bool) {
+        let Request { id, cost, .. } = request;
         self.asks(id, cost);
         let turn = match self.limiter.take_turn(IDS[id], cost).await {
             Ok(turn) => turn,
             Err(error) => return self.failed("take a turn", &error),
         };
-        self.tell(id, cost, since_us, &turn.decision);
+        self.tell(request, false, &turn.decision);
         let Some(ticket) = turn.ticket else { return };
         self.runtime.sleep(turn.decision.turn_after / 2).await;
         if is_cancelled {
-            self.place.saw(Seen::Changes);
-            let changed = self.limiter.cancel_turn(IDS[id], ticket).await;
-            self.changed("cancel a turn", changed);
+            let since_us = self.place.now_us();
+            let changing = self.changing(id, false);
+            let answer = self.limiter.cancel_turn(IDS[id], ticket).await.map(Answer::Cancellation);
+            self.answered(Request { op: Op::CancelTurn, cost: 0, since_us, ..request }, answer);
+            drop(changing);
         }
     }
 
-    async fn reserve(
-        &self,
-        id: usize,
-        (cost, since_us): (u64, u64),
-        hold: Duration,
-        actual: Option<u64>,
-    ) {
+    async fn reserve(&self, request: Request, hold: Duration, actual: Option<u64>) {
+        let Request { id, cost, since_us, .. } = request;
         self.asks(id, cost.max(actual.unwrap_or_default()));
         let Reserved { decision, reservation, .. } =
             match self.limiter.reserve(IDS[id], cost, hold).await {
                 Ok(reserved) => reserved,
                 Err(error) => return self.failed("reserve", &error),
             };
-        self.tell(id, cost, since_us, &decision);
+        self.tell(request, false, &decision);
         let (Some(reservation), Some(actual)) = (reservation, actual) else { return };
         // Some are settled in time, and some at the very end.
         let at = [hold / 4, hold / 2, hold][self.place.draw(2) as usize];
         self.runtime.sleep(at).await;
         self.place.saw(Seen::Settles { cost, actual });
+        let settles =
+            Request { op: Op::Settle, cost: actual, since_us: self.place.now_us(), ..request };
+        let changing = self.changing(id, false);
         let settlement = match actual {
             0 => self.limiter.cancel(IDS[id], &reservation).await,
             actual => self.limiter.commit(IDS[id], &reservation, actual).await,
         };
         if let Ok(settlement) = &settlement {
             let settlement = settlement.clone();
-            self.place.saw(Seen::Settled { id, reservation, actual, settlement });
+            self.place.saw(Seen::Settled { id, reservation, since_us, actual, settlement });
         }
-        self.changed("settle", settlement);
+        self.answered(settles, settlement.map(Answer::Settlement));
+        drop(changing);
     }
 
-    async fn store_limit(&self, name: &str, which: u64) {
+    async fn store_limit(&self, id: usize, which: u64, since_us: u64) {
+        let name = IDS[id];
         let terms = self.plan.options.stored.expect("limits are stored");
         let (limit, other) = (terms.of(self.plan.limit), terms.of(self.plan.other));
-        let stored = match which {
-            1 => self.limiter.set_limit(name, other).await,
-            2 => self.limiter.try_set_limit(name, limit).await.map(drop),
-            _ => self.limiter.set_limit_afresh(name, limit).await,
+        let changing = self.changing(id, true);
+        let (op, is_other, stored) = match which {
+            1 => (Op::SetLimit, true, self.limiter.set_limit(name, other).await.map(|()| true)),
+            2 => (Op::SetLimitIfAbsent, false, self.limiter.try_set_limit(name, limit).await),
+            _ => {
+                let stored = self.limiter.set_limit_afresh(name, limit).await;
+                (Op::SetLimitAfresh, false, stored.map(|()| true))
+            }
         };
-        if let Err(error) = stored {
-            return self.failed("store a limit", &error);
+        let request = Request { id, op, cost: 0, since_us, deadline_us: None };
+        let is_stored = stored.is_ok();
+        self.answered_under(request, is_other, stored.map(Answer::Done));
+        drop(changing);
+        if !is_stored {
+            return;
         }
-        let is_one_of = |known| known == limit || known == other;
-        match self.limiter.stored_limit(name).await {
-            Ok(Some(known)) if is_one_of(known) => {}
-            // It may be over by now, or reset.
-            Ok(None) => {}
-            Ok(limit) => self.place.saw(Seen::Wrong { what: format!("{limit:?} is stored") }),
-            Err(error) => self.failed("read a limit", &error),
-        }
+        let request = Request { op: Op::ReadLimit, since_us: self.place.now_us(), ..request };
+        let read = self.limiter.stored_limit(name).await;
+        self.answered(request, read.map(Answer::Limit));
     }
 
-    fn changed<T>(&self, what: &str, changed: Result<T, Error>) {
-        match changed {
-            Ok(_) => self.place.saw(Seen::Changed),
-            Err(error) => self.failed(what, &error),
-        }
+    fn adjusted(&self, request: Request, adjusted: Result<Adjusted, Error>) {
+        self.answered(request, adjusted.map(Answer::Adjusted));
     }
 
-    fn adjusted(&self, what: &str, adjusted: Result<Adjusted, Error>) {
-        if let Err(error) = adjusted {
-            self.failed(what, &error);
+    fn answered(&self, request: Request, answer: Result<Answer, Error>) {
+        self.answered_under(request, false, answer);
+    }
+
+    fn answered_under(&self, request: Request, is_other: bool, answer: Result<Answer, Error>) {
+        let Request { id, op, cost, since_us, .. } = request;
+        match answer {
+            Ok(answer) => {
+                let answer = Box::new(answer);
+                self.place.saw(Seen::Answered { id, op, cost, since_us, is_other, answer })
+            }
+            Err(error) => self.failed(&format!("{op:?}"), &error),
         }
     }
 }

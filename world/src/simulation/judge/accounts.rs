@@ -1,58 +1,82 @@
 //! What limiters have admitted, beside what their store has charged.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use lockage_core::{Decision, Limit, Origin, Settlement, Verdict};
+use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Origin, Settlement, Verdict};
 use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
-use super::{Fault, Kind, Oracle, fault};
+use super::answers::{Answer, Answers, Asked, Given, Limits, Op, Told, answers};
+use super::exempt::{Exempt, Exemptions};
+use super::local::{Denial, Local};
+use super::{Fault, Kind, Life, Oracle, fault};
 use crate::simulation::jobs::IDS;
 use crate::simulation::plan::{Instead, Plan, Verb};
 
 pub(in crate::simulation) struct Accounts {
     limit: Limit,
+    other: Limit,
+    /// Both, as commands name them.
+    limits: Limits,
     fallback: Option<Instead>,
     nodes: u64,
-    has_prefetch: bool,
-    /// Whether a caller may ask for more than it was asked: ahead, or again after the fallback has denied.
-    may_ask_more: bool,
-    /// Whether what another process does to the limit may make room.
-    is_denial_sure: bool,
-    /// Whether nothing but charges changes what is left.
-    only_charges: bool,
+    /// How many permits a limiter may take ahead.
+    ahead: u64,
+    lease_us: u64,
     /// Whether no copy of a request that was denied may be admitted later: none has an id.
     is_denial_final: bool,
-    is_queue: bool,
     /// Whether nothing comes under another limit.
     is_one_limit: bool,
     is_stored: bool,
     is_shadow: bool,
-    is_shaken: bool,
+    /// Whether a stored limit ends by itself, and another one takes its place.
+    ends_limits: bool,
+    /// Until then the store forgets something, or its clock was set.
+    shaken_us: Option<u64>,
+    /// So long after ids were forgotten, copies of one request may be charged.
+    copies_us: u64,
     /// By how much more than it said a caller may wait, where nothing goes wrong.
     longest_call_us: Option<u64>,
-    /// After a charge, its permits may be spent for so long.
-    lease_us: u64,
-    accounts: [Account; IDS.len()],
-    /// What was denied, or said not to be done.
+    ids: [Account; IDS.len()],
+    /// What each key holds, of the store and of an old primary.
+    epochs: BTreeMap<(bool, String), Epoch>,
+    locals: BTreeMap<(Life, usize), Local>,
+    /// What was denied, or said not to be done, and what was charged more often than once by right.
     not_done: u64,
+    excused: u64,
+    /// Until then a request may be charged twice.
+    unsure_until_us: u64,
+    /// How many callers of each life wait, of whom each may ask again what a call without an answer has asked.
+    waiting: BTreeMap<Life, u32>,
     /// The share of each life of a node, for each id.
-    shares: BTreeMap<((usize, u32), usize), Share>,
-    /// How many changes are under way, or may still be.
-    changing: i32,
+    shares: BTreeMap<(Life, usize), Share>,
 }
 
 #[derive(Default)]
 struct Account {
     asked: u64,
+    /// What may have been asked for ahead.
+    ahead: u64,
     /// What was told to be admitted.
     told: u64,
-    /// What the store has charged, and when.
-    charges: Vec<(u64, u64)>,
+    /// What the store has charged.
     charged: u64,
-    /// Decisions of the store that no job was told yet.
-    decisions: Vec<(u64, Decision)>,
+    excused: u64,
+    answers: Answers,
+    /// When the store last ran what gives something back, or changes what is given.
+    loosened_us: Option<u64>,
+    /// When it last forgot what was used, or what requests there were.
+    forgot_us: Option<u64>,
+}
+
+/// What a key was charged under one limit, since it was as if never used: when by the store's clock, which counts as its
+/// latest time where it is set back. What is given back does not count any more.
+#[derive(Clone, Default)]
+struct Epoch {
+    is_other: bool,
+    charges: Vec<(u64, i128)>,
+    latest_us: u64,
+    charged_us: u64,
 }
 
 /// What a share has charged, and when by its clock, and what was told to be admitted by it.
@@ -62,76 +86,107 @@ struct Share {
     told: i128,
 }
 
-/// An answer: for which id and cost, to a call that began then, in a poll that began then, of which life of a node.
-pub(super) struct Told {
-    pub(super) id: usize,
-    pub(super) cost: u64,
-    pub(super) since_us: u64,
-    pub(super) polled_us: u64,
-    pub(super) life: (usize, u32),
+/// What the store has run for a key of a limiter.
+pub(in crate::simulation) struct Ran<'r> {
+    pub(in crate::simulation) id: usize,
+    pub(in crate::simulation) key: &'r str,
+    pub(in crate::simulation) life: Life,
+    /// Whether an old primary has run it.
+    pub(in crate::simulation) is_old: bool,
+    pub(in crate::simulation) sent_us: u64,
+    pub(in crate::simulation) now_us: u64,
+    /// What the store's clock shows.
+    pub(in crate::simulation) clock_us: u64,
+    pub(in crate::simulation) command: &'r AnyCommand,
+    pub(in crate::simulation) outcome: &'r AnyOutcome,
+    /// Peeks of cost 1 right before and after it, under its limit.
+    pub(in crate::simulation) before: &'r Decision,
+    pub(in crate::simulation) after: &'r Decision,
 }
 
 impl Accounts {
     pub(super) fn new(plan: &Plan) -> Self {
-        let lease_us = plan.options.prefetch.map_or(0, |(_, lease_us)| lease_us);
-        let loosens = plan.asks(Verb::loosens);
-        let may_ask_more = plan.options.prefetch.is_some() || plan.options.fallback.is_some();
-        // Ids of requests are forgotten with all else.
-        let forgets = plan.asks(|verb| matches!(verb, Verb::Reset | Verb::Store | Verb::Under));
-        let is_per_client = plan.options.stored.is_some_and(|stored| stored.is_per_client);
         let has_id = |verb| matches!(verb, Verb::Once | Verb::Reserve { .. });
         Accounts {
             limit: plan.limit,
+            other: plan.other,
+            limits: Limits::new(plan.limit, plan.other),
             fallback: plan.options.fallback,
             nodes: plan.ppm.len() as u64,
-            has_prefetch: plan.options.prefetch.is_some(),
-            may_ask_more: may_ask_more || forgets,
-            is_denial_sure: (plan.ppm.len() == 1 || !loosens) && !is_per_client,
-            only_charges: !loosens && plan.options.stored.is_none(),
+            ahead: plan.options.prefetch.map_or(0, |(permits, _)| permits),
+            lease_us: plan.options.prefetch.map_or(0, |(_, lease_us)| lease_us),
             is_denial_final: !plan.options.idempotency && !plan.asks(has_id),
-            is_queue: plan.limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_))),
             is_one_limit: plan.options.stored.is_none() && !plan.asks(|verb| verb == Verb::Under),
             is_stored: plan.options.stored.is_some(),
             is_shadow: plan.options.shadow,
-            is_shaken: false,
+            ends_limits: plan.options.stored.is_some_and(|stored| stored.keep_us.is_some()),
+            shaken_us: None,
+            copies_us: 2 * plan.timeout_us,
             longest_call_us: plan.is_calm().then_some(plan.timeout_us),
-            lease_us: lease_us + lease_us / 1000 + 1,
-            accounts: Default::default(),
+            ids: Default::default(),
+            epochs: BTreeMap::new(),
+            locals: BTreeMap::new(),
             not_done: 0,
+            excused: 0,
+            unsure_until_us: 0,
+            waiting: BTreeMap::new(),
             shares: BTreeMap::new(),
-            changing: 0,
         }
     }
 
-    pub(super) fn shaken(&mut self) {
-        self.is_shaken = true;
+    /// The store forgets something until then, or its clock was set.
+    pub(super) fn shaken(&mut self, until_us: u64) {
+        self.shaken_us = self.shaken_us.max(Some(until_us));
+        self.forgets(until_us);
     }
 
-    /// Something was given back after its caller was told that nothing was.
-    pub(in crate::simulation) fn changed_late(&mut self) {
-        self.is_denial_sure = false;
+    /// A replica has taken over, and for some nodes its primary goes on.
+    pub(in crate::simulation) fn failed_over(&mut self) {
+        let epochs = std::mem::take(&mut self.epochs);
+        self.epochs = epochs.into_iter().map(|((_, key), epoch)| ((true, key), epoch)).collect();
     }
 
-    pub(super) fn changes(&mut self, more: i32) {
-        self.changing += more;
+    /// Ids of requests were forgotten.
+    fn forgets(&mut self, now_us: u64) {
+        self.unsure_until_us = self.unsure_until_us.max(now_us + self.copies_us);
     }
 
-    /// Whether a reservation was settled with this cost, or ended, as its caller was told.
-    pub(super) fn is_settled(
-        &self,
-        actual: u64,
-        told: &Settlement,
-        store: impl Fn(u64) -> Settlement,
-    ) -> bool {
-        if self.is_shaken || !self.is_one_limit {
-            return true;
+    /// A process has ended.
+    pub(in crate::simulation) fn died(&mut self, life: Life, now_us: u64) {
+        if self.waiting.remove(&life).is_some_and(|waiting| waiting > 0) {
+            self.forgets(now_us);
         }
-        let is_open = || matches!(store(actual + 1), Settlement::Settled { .. });
-        match told {
-            Settlement::Settled { .. } => store(actual) != Settlement::AlreadySettled && !is_open(),
-            Settlement::Expired => !is_open(),
-            _ => false,
+    }
+
+    /// A caller waits, or no longer.
+    pub(super) fn waits(&mut self, life: Life, is_waiting: bool, now_us: u64) {
+        if self.fallback.is_none() {
+            return;
         }
+        let waiting = self.waiting.entry(life).or_default();
+        *waiting = if is_waiting { *waiting + 1 } else { waiting.saturating_sub(1) };
+        self.forgets(now_us);
+    }
+
+    /// A limiter begins to change a key, or has ended to: what it knows of the key is forgotten.
+    pub(super) fn changes(&mut self, life: Life, id: usize, is_key: bool, now_us: u64) {
+        self.local(life, id).forgets(is_key, now_us);
+    }
+
+    /// Whether the store can tell the other limit from the plan's.
+    pub(super) fn is_told_apart(&self) -> bool {
+        self.limits.differ()
+    }
+
+    /// A limiter asks under one of two limits.
+    pub(super) fn asks_under(&mut self, life: Life, id: usize, is_other: bool) {
+        if !self.is_stored && self.ahead > 0 && !self.is_one_limit {
+            self.local(life, id).asks_under(is_other);
+        }
+    }
+
+    fn local(&mut self, life: Life, id: usize) -> &mut Local {
+        self.locals.entry((life, id)).or_default()
     }
 
     pub(super) fn overdue(&self, id: usize, by_us: u64) -> Result<(), Fault> {
@@ -144,132 +199,253 @@ impl Accounts {
     }
 
     pub(super) fn asked(&mut self, id: usize, cost: u64) {
-        self.accounts[id].asked += cost;
+        let account = &mut self.ids[id];
+        account.asked += cost;
+        account.ahead += self.ahead;
     }
 
-    /// The store has charged something.
-    pub(in crate::simulation) fn charged(
-        &mut self,
-        id: usize,
-        amount: u64,
-        now_us: u64,
-    ) -> Result<(), Fault> {
-        let account = &mut self.accounts[id];
-        account.charged += amount;
-        account.charges.push((now_us, amount));
-        // Ids are forgotten with what a failover loses, and by a clock that jumps.
-        if !self.may_ask_more && !self.is_shaken && account.charged > account.asked {
-            let Account { charged, asked, .. } = account;
-            let what = format!("{charged} are charged, and {asked} were asked for");
-            return fault(Kind::ChargedTwice, what);
+    /// Returns the limit under which a command is, where it names one.
+    pub(in crate::simulation) fn limit_of(&self, command: &AnyCommand) -> Limit {
+        let is_other = !self.is_one_limit && !self.is_stored && self.limits.are_other(command);
+        if is_other { self.other } else { self.limit }
+    }
+
+    /// The store has run a command.
+    pub(super) fn ran(&mut self, ran: &Ran<'_>, exempt: &Exemptions) -> Result<(), Fault> {
+        let (answers, stored) = answers(ran.outcome);
+        let Some(asked) = Asked::of(ran.command, &answers, &self.limits) else { return Ok(()) };
+        let is_other =
+            stored.map_or(asked.is_other, |stored| self.limits.is_the_other(stored.limit()));
+        let (op, account) = (asked.op, &mut self.ids[ran.id]);
+        let given = |op, cost, answer| {
+            Given::new((ran.now_us, ran.life), (op, cost), asked.is_other, answer)
+        };
+        if op == Op::Peek && self.is_stored {
+            account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored)));
         }
-        self.add_up()?;
-        let account = &self.accounts[id];
-        if self.only_charges && !self.is_shaken {
-            let charges = account.charges.iter().map(|(at_us, cost)| (*at_us, i128::from(*cost)));
-            within(self.limit, charges.rev())?;
+        // What a key is charged under one limit is converted when it is charged under another one.
+        let epoch = self.epochs.get(&(ran.is_old, ran.key.to_owned()));
+        let is_foreign = epoch.is_some_and(|epoch| epoch.is_other != is_other);
+        let costs = asked.costs.iter().copied().chain(std::iter::repeat(0));
+        for (cost, answer) in costs.zip(&answers) {
+            account.answers.give(given(op, cost, answer.clone()));
+            if let Answer::Decision(decision) = answer
+                && let Some(denial) = Denial::of(decision, cost, (is_other, is_foreign), ran)
+            {
+                self.locals.entry((ran.life, ran.id)).or_default().denied(denial);
+            }
+        }
+        self.charge(ran, (op, is_other), &answers, exempt)
+    }
+
+    /// Follows what a key was charged, and what was given back.
+    fn charge(
+        &mut self,
+        ran: &Ran<'_>,
+        (op, is_other): (Op, bool),
+        answers: &[Answer],
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        let Ran { id, now_us, before, after, .. } = *ran;
+        let is_blocked = before.is_blocked() || after.is_blocked();
+        let charged = match op {
+            Op::Acquire | Op::Reserve | Op::TakeUpTo | Op::Penalty | Op::Settle if !is_blocked => {
+                before.remaining.saturating_sub(after.remaining)
+            }
+            _ => 0,
+        };
+        let back = match &answers.first() {
+            Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
+            Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
+            Some(Answer::Cancellation(_)) => after.remaining.saturating_sub(before.remaining),
+            _ => 0,
+        };
+        let is_written = charged > 0 || answers.first().is_some_and(Answer::is_written);
+        let forgets = op.forgets() && is_written;
+        let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
+        let switches = is_written && op.has_limit() && epoch.is_other != is_other;
+        if switches || forgets {
+            let is_other = if switches { is_other } else { epoch.is_other };
+            *epoch = Epoch { is_other, ..Epoch::default() };
+            self.ids[id].forgot_us = Some(now_us);
+            self.unsure_until_us = self.unsure_until_us.max(now_us + self.copies_us);
+        }
+        if switches || op.loosens() {
+            self.ids[id].loosened_us = Some(now_us);
+        }
+        let is_fresh = before.remaining == before.limit && before.reset_after.is_zero();
+        let is_shaken = self.shaken_us.is_some_and(|shaken_us| epoch.charged_us <= shaken_us);
+        if exempt.is(Exempt::KeyForgotten, is_fresh && is_shaken && !epoch.charges.is_empty()) {
+            *epoch = Epoch { is_other: epoch.is_other, ..Epoch::default() };
+        }
+        if charged == 0 && back == 0 {
+            return Ok(());
+        }
+        epoch.latest_us = epoch.latest_us.max(ran.clock_us);
+        epoch.charged_us = now_us;
+        epoch.charges.push((epoch.latest_us, i128::from(charged) - i128::from(back)));
+        if charged > 0 {
+            let limit = if epoch.is_other { self.other } else { self.limit };
+            within(limit, epoch.charges.iter().rev().copied())?;
+            self.ids[id].charged += charged;
+            return self.add_up(now_us, exempt);
         }
         Ok(())
     }
 
     /// A request of this cost was denied or not done: nothing of it is charged, then or later.
-    pub(super) fn not_done(&mut self, cost: u64) -> Result<(), Fault> {
+    pub(super) fn not_done(
+        &mut self,
+        cost: u64,
+        now_us: u64,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
         self.not_done += cost;
-        self.add_up()
+        self.add_up(now_us, exempt)
     }
 
-    fn add_up(&self) -> Result<(), Fault> {
-        let sum = |of: fn(&Account) -> u64| self.accounts.iter().map(of).sum::<u64>();
-        let (charged, asked) = (sum(|it| it.charged), sum(|it| it.asked));
-        let not_done = self.not_done;
-        if !self.may_ask_more && !self.is_shaken && charged > asked - not_done {
-            let what =
-                format!("{charged} are charged, of {asked}, and {not_done} are denied or not done");
+    /// Whether no more is charged than was asked for.
+    fn add_up(&mut self, now_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
+        let is_unsure = now_us < self.unsure_until_us || self.waiting.values().any(|it| *it > 0);
+        let (mut charged_to_all, mut asked_by_all) = (0, 0);
+        for account in &mut self.ids {
+            let Account { asked, ahead, charged, excused, .. } = account;
+            let asked = *asked + *ahead;
+            (charged_to_all, asked_by_all) = (charged_to_all + *charged, asked_by_all + asked);
+            let excess = charged.saturating_sub(asked + *excused);
+            if excess > 0 && !exempt.is(Exempt::IdsForgotten, is_unsure) {
+                let what = format!("{charged} are charged, and {asked} were asked for");
+                return fault(Kind::ChargedTwice, what);
+            }
+            *excused += excess;
+        }
+        let excess = (charged_to_all + self.not_done).saturating_sub(asked_by_all + self.excused);
+        if excess > 0 && !exempt.is(Exempt::IdsForgotten, is_unsure) {
+            let not_done = self.not_done;
+            let what = format!(
+                "{charged_to_all} are charged, of {asked_by_all}, and {not_done} are denied or not done"
+            );
             return fault(Kind::ChargedTwice, what);
+        }
+        self.excused += excess;
+        Ok(())
+    }
+
+    /// A caller got an answer that is no decision.
+    pub(super) fn answered(
+        &mut self,
+        told: &Told,
+        answer: Answer,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        self.ids[told.id].answers.take(told, answer.clone(), 0, false)?;
+        if let (Op::TakeUpTo, Answer::Adjusted(adjusted)) = (told.op, answer)
+            && self.is_denial_final
+        {
+            self.not_done(told.cost.saturating_sub(adjusted.amount), told.now_us, exempt)?;
         }
         Ok(())
     }
 
-    /// The store has decided something.
-    pub(in crate::simulation) fn stored(
-        &mut self,
-        id: usize,
-        decisions: impl Iterator<Item = Decision>,
-        now_us: u64,
-    ) {
-        if !self.has_prefetch {
-            self.accounts[id].decisions.extend(decisions.map(|decision| (now_us, bare(decision))));
-        }
-    }
-
+    /// A caller got a decision.
     pub(super) fn decided(
         &mut self,
         told: &Told,
-        decision: Decision,
+        decision: &Decision,
         store: &impl Oracle,
+        exempt: &Exemptions,
     ) -> Result<(), Fault> {
         if self.is_shadow && decision.verdict != Verdict::Allowed {
             return fault(Kind::FalseDenial, "shadow mode does not let it through".to_owned());
         }
         let (verdict, origin) = (decision.shadow.unwrap_or(decision.verdict), decision.origin);
-        if verdict != Verdict::Allowed && self.is_denial_final {
-            self.not_done(told.cost)?;
+        let charges = told.op != Op::Peek;
+        // One that the fallback denies may have been sent.
+        let is_final = self.is_denial_final && origin != Origin::Fallback;
+        if verdict != Verdict::Allowed && is_final && charges {
+            self.not_done(told.cost, told.now_us, exempt)?;
         }
-        match (verdict, origin) {
-            (_, Origin::Fallback) => return self.stood_in(told, decision),
-            (Verdict::Allowed, _) => self.admitted(told, origin)?,
-            // While something is given back, it is unknown whether it is yet.
-            (Verdict::Denied { .. }, Origin::DenyCache)
-                if self.changing == 0
-                    && self.is_denial_sure
-                    && !self.is_shaken
-                    && !self.is_queue
-                    && !store.would_deny(told.id, told.cost) =>
-            {
-                let what = format!("a cost of {} would be admitted", told.cost);
-                return fault(Kind::FalseDenial, what);
+        let (mut at_us, mut more) = (0, 0);
+        match origin {
+            Origin::Fallback => return self.stood_in(told, decision, exempt),
+            Origin::Store => {
+                let ahead = if charges && told.op == Op::Acquire { self.ahead } else { 0 };
+                let answer = Answer::Decision(decision.clone());
+                (at_us, more) =
+                    self.ids[told.id].answers.take(told, answer, ahead, self.is_shadow)?;
             }
+            Origin::DenyCache => self.denied_here(told, decision, store, exempt)?,
             _ => {}
         }
-        if origin == Origin::Store && !self.has_prefetch {
-            return self.accounts[told.id].tell(told, bare(decision));
+        if verdict == Verdict::Allowed && charges {
+            self.admitted(told)?;
+            let local = self.locals.entry((told.life, told.id)).or_default();
+            if origin == Origin::Prefetch {
+                local.spends(told, decision, self.lease_us)?;
+            } else {
+                local.takes_ahead(told, more, at_us);
+            }
         }
         Ok(())
     }
 
-    fn admitted(&mut self, told: &Told, origin: Origin) -> Result<(), Fault> {
-        let account = &mut self.accounts[told.id];
-        let polled_us = told.polled_us;
+    /// A deny cache has answered: the store has denied it to this process, and would again.
+    fn denied_here(
+        &mut self,
+        told: &Told,
+        decision: &Decision,
+        store: &impl Oracle,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        let local = self.locals.entry((told.life, told.id)).or_default();
+        let denial = local.known(told, decision, self.is_stored)?;
+        let account = &self.ids[told.id];
+        let since = |at_us: Option<u64>| at_us.is_some_and(|at_us| denial.at_us <= at_us);
+        let is_changed = since(account.loosened_us) || denial.is_foreign || self.ends_limits;
+        let is_excused = exempt.is(Exempt::Shaken, since(self.shaken_us))
+            || exempt.is(Exempt::ChangedSince, is_changed)
+            || exempt.is(Exempt::StoodStill, told.polled_us < told.now_us)
+            || denial.is_other;
+        if !is_excused && !store.would_deny(&denial.key, told.cost) {
+            let what = format!("a cost of {} would be admitted", told.cost);
+            return fault(Kind::FalseDenial, what);
+        }
+        Ok(())
+    }
+
+    fn admitted(&mut self, told: &Told) -> Result<(), Fault> {
+        let account = &mut self.ids[told.id];
         account.told += told.cost;
         if account.told > account.charged {
             let Account { told, charged, .. } = account;
             let what = format!("{told} are told to be admitted, and {charged} are charged");
             return fault(Kind::Uncharged, what);
         }
-        // It was spent since its task was polled. What was charged since then it did not know yet.
-        let since_us = polled_us.saturating_sub(self.lease_us);
-        let recent = account.charges.iter().rev().take_while(|(at_us, _)| *at_us >= since_us);
-        let recent: u64 =
-            recent.filter(|(at_us, _)| *at_us <= polled_us).map(|(_, amount)| amount).sum();
-        if origin == Origin::Prefetch && recent < told.cost {
-            return fault(Kind::SpentLate, format!("{recent} were charged since {since_us} us"));
-        }
         Ok(())
     }
 
     /// The fallback has decided.
-    fn stood_in(&mut self, told: &Told, decision: Decision) -> Result<(), Fault> {
+    fn stood_in(
+        &mut self,
+        told: &Told,
+        decision: &Decision,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
         if self.is_shadow {
             return Ok(());
         }
         match (self.fallback, decision.verdict) {
+            (None, _) => fault(Kind::Untold, "there is no fallback".to_owned()),
             (Some(Instead::Closed), Verdict::Allowed) => {
                 fault(Kind::Uncharged, "the fallback admits what it should deny".to_owned())
             }
             (Some(Instead::Open), Verdict::Denied { .. }) => {
                 fault(Kind::FalseDenial, "the fallback denies what it should admit".to_owned())
             }
-            (Some(Instead::Share), Verdict::Allowed) if !self.is_stored => {
+            (Some(Instead::Share), Verdict::Allowed)
+                if told.op != Op::Peek
+                    && !exempt.is(Exempt::LimitOfShare, self.is_stored || told.is_other) =>
+            {
                 let share = self.shares.entry((told.life, told.id)).or_default();
                 share.told += i128::from(told.cost);
                 let charged: i128 = share.charges.iter().map(|(_, cost)| cost).sum();
@@ -287,46 +463,49 @@ impl Accounts {
     /// The share of a life of a node has charged something for an id.
     pub(super) fn shared(
         &mut self,
-        of: ((usize, u32), usize),
+        of: (Life, usize),
         cost: u64,
         clock_us: u64,
+        exempt: &Exemptions,
     ) -> Result<(), Fault> {
         let charges = &mut self.shares.entry(of).or_default().charges;
         charges.push((clock_us, i128::from(cost)));
         // What one limit has forgotten another one cannot know: no envelope holds for a key that is under both by turns.
         match self.limit.share(self.nodes) {
-            _ if !self.is_one_limit => Ok(()),
+            _ if exempt.is(Exempt::LimitOfShare, !self.is_one_limit) => Ok(()),
             Ok(share) => within(share, charges.iter().rev().copied()),
             Err(_) => fault(Kind::Envelope, "there is no share".to_owned()),
         }
     }
-}
 
-impl Account {
-    /// A caller is told this, which was decided since it asked.
-    fn tell(&mut self, told: &Told, decision: Decision) -> Result<(), Fault> {
-        let is_it = |known: &(u64, Decision)| known.0 >= told.since_us && known.1 == decision;
-        match self.decisions.iter().position(is_it) {
-            Some(index) => {
-                drop(self.decisions.remove(index));
-                Ok(())
-            }
-            None => fault(Kind::Untold, format!("{decision:?} for a cost of {}", told.cost)),
+    /// Whether a reservation of that time was settled with this cost, or ended, as its caller was told.
+    pub(super) fn is_settled(
+        &self,
+        (id, since_us): (usize, u64),
+        actual: u64,
+        told: &Settlement,
+        store: impl Fn(u64) -> Settlement,
+        exempt: &Exemptions,
+    ) -> bool {
+        let since = |at_us: Option<u64>| at_us.is_some_and(|at_us| since_us <= at_us);
+        if exempt.is(Exempt::Shaken, since(self.shaken_us))
+            || exempt.is(Exempt::ReservationForgotten, since(self.ids[id].forgot_us))
+        {
+            return true;
+        }
+        let is_open = || matches!(store(actual + 1), Settlement::Settled { .. });
+        match told {
+            Settlement::Settled { .. } => store(actual) != Settlement::AlreadySettled && !is_open(),
+            Settlement::Expired => !is_open(),
+            _ => false,
         }
     }
-}
-
-/// A decision without what is the caller's own.
-fn bare(mut decision: Decision) -> Decision {
-    decision.verdict = decision.shadow.take().unwrap_or(decision.verdict);
-    decision.turn_after = Duration::ZERO;
-    decision
 }
 
 /// E1 to E5, for all spans that end with the latest.
 fn within(
     limit: Limit,
-    latest_first: impl Iterator<Item = (u64, i128)> + Clone,
+    latest_first: impl IntoIterator<Item = (u64, i128)> + Clone,
 ) -> Result<(), Fault> {
     for part in limit.parts() {
         let config = Config::from(part);

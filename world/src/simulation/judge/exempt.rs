@@ -30,6 +30,12 @@ macro_rules! exemptions {
 
 exemptions! {
     Shaken: "it began before the end of a failover, or before the store's clock was set";
+    ChangedSince: "D1: something was given back, or the limit changed, since a cached denial: another process cannot know";
+    StoodStill: "D1: a process stood still between a cached denial and its caller: judged by its age alone";
+    KeyForgotten: "E1 to E8: a key was forgotten by a failover or a clock that was set, and is charged anew from there";
+    IdsForgotten: "D11: within two timeouts after ids were forgotten, or a waiting caller went on after a fallback's denial";
+    LimitOfShare: "a fallback's share of a limit that is stored, or not the plan's";
+    ReservationForgotten: "D15: a reset, or another limit, has forgotten a reservation since it was made";
 }
 
 /// How often each was in force.

@@ -37,6 +37,14 @@ impl Lines {
         self.lines.entry(line).or_default().waiting.insert(caller);
     }
 
+    /// A request was denied because others wait.
+    pub(super) fn is_there(&self, line: (usize, u32, usize)) -> Result<(), Fault> {
+        match self.lines.get(&line).is_some_and(|line| !line.waiting.is_empty()) {
+            true => Ok(()),
+            false => fault(Kind::FalseDenial, format!("nobody waits for `{}`", IDS[line.2])),
+        }
+    }
+
     pub(super) fn leaves(
         &mut self,
         line: (usize, u32, usize),

@@ -1,20 +1,25 @@
 //! What must hold, told from what programs were told and what the store has done.
 
 mod accounts;
+mod answers;
 mod exempt;
 mod holders;
 mod lines;
+mod local;
 mod values;
 
 use std::fmt;
 
 use lockage::locks::Loss;
-use lockage_core::{Decision, Reservation, Settlement};
+use lockage_core::{Decision, Origin, Reservation, Settlement, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::jobs::IDS;
 use super::plan::{Plan, What};
 use accounts::Accounts;
+pub(super) use accounts::Ran;
+use answers::Told;
+pub use answers::{Answer, Op};
 pub use exempt::{Exempt, Exemptions};
 use holders::Holders;
 use lines::Lines;
@@ -33,13 +38,27 @@ pub enum Seen {
     Alone {
         id: usize,
     },
-    /// What it has asked for since then.
+    /// What it has asked for since then: of one that waits, with the time that was left of its wait by its own clock.
     #[serde(skip)]
     Decided {
         id: usize,
+        op: Op,
         cost: u64,
         since_us: u64,
+        left_us: Option<u64>,
+        /// Whether it has asked under the limit that is not the plan's.
+        is_other: bool,
         decision: Decision,
+    },
+    /// It got an answer that is no decision.
+    #[serde(skip)]
+    Answered {
+        id: usize,
+        op: Op,
+        cost: u64,
+        since_us: u64,
+        is_other: bool,
+        answer: Box<Answer>,
     },
     /// The share of its process has charged this, by its own clock.
     Shared {
@@ -57,10 +76,21 @@ pub enum Seen {
         caller: usize,
         is_admitted: bool,
     },
-    /// It begins to change what is charged, or the limit.
-    Changes,
-    /// That was done, and answered.
-    Changed,
+    /// It begins to change what is charged to an id; or also what was granted before.
+    Changes {
+        id: usize,
+        is_key: bool,
+    },
+    /// It has ended to, whether that was done or not.
+    Changed {
+        id: usize,
+        is_key: bool,
+    },
+    /// It asks under a limit: the plan's, or the other one.
+    AsksUnder {
+        id: usize,
+        is_other: bool,
+    },
     /// It begins to settle a reservation of this cost with the actual one.
     Settles {
         cost: u64,
@@ -71,6 +101,8 @@ pub enum Seen {
     Settled {
         id: usize,
         reservation: Reservation,
+        /// When it was asked for.
+        since_us: u64,
         actual: u64,
         settlement: Settlement,
     },
@@ -219,6 +251,8 @@ kinds! {
     SpentLate: "E7", "permits are spent within their lease";
     /// A caller has waited for longer than it said, or holds for longer than it may.
     TooLong: "D10", "nobody waits or holds for longer than was said";
+    /// A caller was denied before the end of its wait, which would have been long enough.
+    TooSoon: "D10", "no wait is given up that would be long enough";
     /// A call goes on that no job waits for any more.
     Abandoned: "D10", "a call that all of its callers have left is given up";
     /// A request is not sent, and nothing is in its way.
@@ -255,6 +289,9 @@ kinds! {
     Script: "D12", "scripts answer and store what their machines do";
 }
 
+/// A node, and which of its lives.
+pub(super) type Life = (usize, u32);
+
 /// When a program was told something: since its task was polled, until now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
@@ -271,8 +308,8 @@ impl Times {
 
 /// What the store would say now.
 pub(super) trait Oracle {
-    /// Whether it would deny a request.
-    fn would_deny(&self, id: usize, cost: u64) -> bool;
+    /// Whether it would deny a request for a key.
+    fn would_deny(&self, key: &str, cost: u64) -> bool;
 
     /// Returns what it would answer if a reservation were settled with this cost.
     fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
@@ -313,13 +350,13 @@ impl Judge {
     /// The store forgets something until then, or its clock was set: what was begun before is excused.
     pub(super) fn shaken(&mut self, until_us: u64) {
         self.shaken_us = self.shaken_us.max(Some(until_us));
-        self.accounts.shaken();
+        self.accounts.shaken(until_us);
     }
 
     /// A program of a life of a node was told something.
     pub(super) fn saw(
         &mut self,
-        life: (usize, u32),
+        life: Life,
         seen: Seen,
         Times { polled_us, now_us }: Times,
         store: &impl Oracle,
@@ -327,23 +364,43 @@ impl Judge {
         let shaken_us = self.shaken_us;
         match seen {
             Seen::Asked { id, cost } => self.accounts.asked(id, cost),
-            Seen::Decided { id, cost, since_us, decision } => {
-                let told = accounts::Told { id, cost, since_us, polled_us, life };
-                return self.accounts.decided(&told, decision, store);
+            Seen::Decided { id, op, cost, since_us, left_us, is_other, decision } => {
+                let is_other = is_other && self.accounts.is_told_apart();
+                let waits = left_us.is_some();
+                let told =
+                    Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
+                has_to_end(left_us.unwrap_or_default(), &decision)?;
+                if decision.origin == Origin::Line && !waits {
+                    self.lines.is_there((life.0, life.1, id))?;
+                }
+                return self.accounts.decided(&told, &decision, store, &self.exempt);
+            }
+            Seen::Answered { id, op, cost, since_us, is_other, answer } => {
+                let (is_other, waits) = (is_other && self.accounts.is_told_apart(), false);
+                let told =
+                    Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
+                return self.accounts.answered(&told, *answer, &self.exempt);
             }
             Seen::Shared { id, cost, clock_us } => {
-                return self.accounts.shared((life, id), cost, clock_us);
+                return self.accounts.shared((life, id), cost, clock_us, &self.exempt);
             }
-            Seen::JoinsLine { id, caller } => self.lines.joins((life.0, life.1, id), caller),
+            Seen::JoinsLine { id, caller } => {
+                self.accounts.waits(life, true, now_us);
+                self.lines.joins((life.0, life.1, id), caller);
+            }
             Seen::LeavesLine { id, caller, is_admitted } => {
+                self.accounts.waits(life, false, now_us);
                 return self.lines.leaves((life.0, life.1, id), caller, is_admitted, now_us);
             }
             Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
-            Seen::Changes | Seen::Settles { .. } => self.accounts.changes(1),
-            Seen::Changed => self.accounts.changes(-1),
-            Seen::Settled { id, reservation, actual, settlement } => {
+            Seen::Changes { id, is_key } | Seen::Changed { id, is_key } => {
+                self.accounts.changes(life, id, is_key, now_us);
+            }
+            Seen::AsksUnder { id, is_other } => self.accounts.asks_under(life, id, is_other),
+            Seen::Settled { id, reservation, since_us, actual, settlement } => {
                 let store = |actual| store.settle(id, &reservation, actual);
-                if !self.accounts.is_settled(actual, &settlement, store) {
+                let of = (id, since_us);
+                if !self.accounts.is_settled(of, actual, &settlement, store, &self.exempt) {
                     let what = format!("{reservation:?} with {actual}: {settlement:?}");
                     return fault(Kind::Unsettled, what);
                 }
@@ -376,8 +433,11 @@ impl Judge {
             Seen::Invalidated { since_us } => self.values.invalidated(since_us, now_us),
             Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
             Seen::Wrong { what } => return fault(Kind::Error, what),
-            Seen::Failed { cost, is_unknown: false } => return self.accounts.not_done(cost),
+            Seen::Failed { cost, is_unknown: false } => {
+                return self.accounts.not_done(cost, now_us, &self.exempt);
+            }
             Seen::Alone { .. }
+            | Seen::Settles { .. }
             | Seen::ObserverPanicked
             | Seen::DroppedLocks
             | Seen::ClosedLocks
@@ -388,9 +448,27 @@ impl Judge {
         Ok(())
     }
 
+    /// The store has run a command of a limiter.
+    pub(super) fn ran(&mut self, ran: &Ran<'_>) -> Result<(), Fault> {
+        self.accounts.ran(ran, &self.exempt)
+    }
+
     /// The future of a job was dropped, and its guard with it.
     pub(super) fn cancelled(&mut self, job: usize) {
         self.holders.cancelled(job);
+    }
+}
+
+/// A wait is given up before its end only where no longer than that would have helped.
+fn has_to_end(left_us: u64, decision: &Decision) -> Result<(), Fault> {
+    match decision.verdict {
+        Verdict::Denied { retry_after, .. }
+            if left_us > 0
+                && retry_after.max(decision.turn_after).as_micros() <= u128::from(left_us) =>
+        {
+            fault(Kind::TooSoon, format!("{left_us} us before its end, with {decision:?}"))
+        }
+        _ => Ok(()),
     }
 }
 

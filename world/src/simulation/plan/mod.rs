@@ -340,18 +340,6 @@ pub(super) enum Wrong {
 /// How many servers there are: the first one is the store, all are those of the quorum.
 pub(super) const SERVERS: usize = 3;
 
-impl Verb {
-    /// Whether it gives something back, or changes what is given.
-    pub(super) fn loosens(self) -> bool {
-        match self {
-            Verb::Turn { is_cancelled } => is_cancelled,
-            Verb::Reserve { actual, .. } => actual.is_some(),
-            Verb::Refund | Verb::Reset | Verb::Store | Verb::Under | Verb::Block { .. } => true,
-            _ => false,
-        }
-    }
-}
-
 impl Wrong {
     /// Whether the store forgets something by it, or its leases and windows end early or late.
     pub(super) fn shakes_store(self) -> bool {

@@ -329,7 +329,8 @@ impl World<'_> {
         if is_error {
             return Ok(());
         }
-        let Ran { answer, message } = self.run(key, &command, Some((reply, is_last)))?;
+        let caller = (talk.from, talk.sent_us, self.keys.is_old(talk.from.node));
+        let Ran { answer, message } = self.run(caller, key, &command, Some((reply, is_last)))?;
         if let Some(message) = message {
             self.publish(talk, key, &message);
         }

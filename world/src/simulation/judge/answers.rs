@@ -1,0 +1,352 @@
+//! What the store was asked and has answered: each answer that callers get for it is one of these.
+
+use std::any::Any;
+use std::time::Duration;
+
+use lockage_core::{
+    Adjusted, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Reserved,
+    ScriptId, Settlement, StoredLimit, StoredLimitOutcome, Turn,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Fault, Kind, Life, fault};
+
+/// What a limiter is asked to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is the verb of its name
+pub enum Op {
+    Acquire,
+    Reserve,
+    Peek,
+    TakeUpTo,
+    Refund,
+    Penalty,
+    Block,
+    Unblock,
+    Settle,
+    CancelTurn,
+    Reset,
+    SetLimit,
+    SetLimitIfAbsent,
+    SetLimitAfresh,
+    ReadLimit,
+}
+
+impl Op {
+    /// Whether it gives something back, or changes what is given.
+    pub(super) fn loosens(self) -> bool {
+        use Op::*;
+        !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
+    }
+
+    /// Whether it is under a limit.
+    pub(super) fn has_limit(self) -> bool {
+        !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
+    }
+
+    /// Whether all that was used is forgotten by it.
+    pub(super) fn forgets(self) -> bool {
+        matches!(self, Op::Reset | Op::SetLimitAfresh)
+    }
+}
+
+/// What a call comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Answer {
+    Decision(Decision),
+    Adjusted(Adjusted),
+    Settlement(Settlement),
+    Cancellation(Cancellation),
+    Done(bool),
+    Limit(Option<StoredLimit>),
+}
+
+impl Answer {
+    /// Whether something was changed, of what decisions do not tell.
+    pub(super) fn is_written(&self) -> bool {
+        match self {
+            Answer::Adjusted(adjusted) => adjusted.amount > 0,
+            Answer::Settlement(settlement) => matches!(settlement, Settlement::Settled { .. }),
+            Answer::Cancellation(cancellation) => *cancellation == Cancellation::GivenBack,
+            Answer::Done(is_done) => *is_done,
+            Answer::Decision(_) | Answer::Limit(_) => false,
+        }
+    }
+}
+
+/// A command, as far as the judge knows commands.
+pub(in crate::simulation) struct Asked {
+    pub(super) op: Op,
+    /// One for each decision: a cost, the true one of a settlement, a span in microseconds.
+    pub(super) costs: Vec<u64>,
+    /// Whether it is under the limit that is not the plan's, where it names one.
+    pub(super) is_other: bool,
+}
+
+impl Asked {
+    /// Returns what a command asks for which was answered so.
+    pub(in crate::simulation) fn of(
+        command: &AnyCommand,
+        answers: &[Answer],
+        limits: &Limits,
+    ) -> Option<Self> {
+        let call = command.encode_text();
+        let mut arguments: Vec<&[u8]> = call.arguments().collect();
+        // How a stored limit is followed, whatever limit the command names.
+        let is_followed = arguments.last().is_some_and(|last| last.starts_with(b"*"));
+        if is_followed {
+            arguments.pop();
+        }
+        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
+        let (op, limit, costs) = match call.script() {
+            ScriptId::LimiterAcquire => {
+                let (before, costs) = arguments.split_at(arguments.len() - answers.len().max(1));
+                (Op::Acquire, &before[1..], costs)
+            }
+            ScriptId::LimiterPeek => {
+                let (before, cost) = arguments.split_at(arguments.len() - 1);
+                (Op::Peek, before, cost)
+            }
+            ScriptId::LimiterReserve => {
+                let (before, cost) = arguments.split_at(arguments.len() - 1);
+                (Op::Reserve, &before[1..], cost)
+            }
+            ScriptId::LimiterAdjust => {
+                let op = match arguments[1] {
+                    b"t" => Op::TakeUpTo,
+                    b"f" => Op::Refund,
+                    b"p" => Op::Penalty,
+                    b"b" => Op::Block,
+                    _ => Op::Unblock,
+                };
+                (op, &arguments[3..], &arguments[2..3])
+            }
+            ScriptId::LimiterSettle => (Op::Settle, &arguments[2..], &arguments[1..2]),
+            ScriptId::LeakyBucketCancel => (Op::CancelTurn, &[][..], &[][..]),
+            ScriptId::LimiterReset => (Op::Reset, &[][..], &[][..]),
+            ScriptId::LimiterSet => {
+                let op = match arguments[0] {
+                    b"k" => Op::SetLimit,
+                    b"a" => Op::SetLimitIfAbsent,
+                    _ => Op::SetLimitAfresh,
+                };
+                (op, &arguments[2..], &[][..])
+            }
+            _ => return None,
+        };
+        let costs = costs.iter().filter_map(|cost| number(cost)).collect();
+        Some(Asked { op, costs, is_other: !is_followed && limits.is_other(limit) })
+    }
+}
+
+/// The two limits of a world, as commands name them.
+pub(in crate::simulation) struct Limits {
+    own: Vec<Vec<u8>>,
+    other: Vec<Vec<u8>>,
+}
+
+impl Limits {
+    pub(super) fn new(own: Limit, other: Limit) -> Self {
+        Limits { own: words(own), other: words(other) }
+    }
+
+    /// Whether it is the one that is not the plan's.
+    pub(super) fn is_the_other(&self, limit: Limit) -> bool {
+        let words = words(limit);
+        self.is_other(&words.iter().map(|word| &word[..]).collect::<Vec<_>>())
+    }
+
+    /// Whether a command is under it.
+    pub(super) fn are_other(&self, command: &AnyCommand) -> bool {
+        Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
+    }
+
+    /// Whether commands tell one from the other.
+    pub(super) fn differ(&self) -> bool {
+        self.own != self.other
+    }
+
+    fn is_other(&self, words: &[&[u8]]) -> bool {
+        let begins_with = |limit: &[Vec<u8>]| {
+            let mut words = words.iter().filter(|word| !is_boundary(word));
+            limit.iter().all(|word| words.next().is_some_and(|own| *own == &word[..]))
+        };
+        !begins_with(&self.own) && begins_with(&self.other)
+    }
+}
+
+/// Returns a limit as commands name it, without the dates of its windows.
+fn words(limit: Limit) -> Vec<Vec<u8>> {
+    // In the year 2005.
+    let dates = [1 << 50; 4];
+    let limit = limit.with_calendar(|window| window.with_boundaries(dates));
+    let call = Peek::new(limit, 1).encode_text();
+    let words = call.arguments().filter(|word| !is_boundary(word));
+    let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
+    words.pop();
+    words
+}
+
+/// Whether it is a time: where a calendar window begins is no part of a limit.
+fn is_boundary(word: &[u8]) -> bool {
+    word.len() > 14
+}
+
+/// Returns the answers in an outcome, one for each cost, and the stored limit under which it was.
+pub(in crate::simulation) fn answers(outcome: &AnyOutcome) -> (Vec<Answer>, Option<StoredLimit>) {
+    fn own(outcome: &dyn Any) -> Option<Vec<Answer>> {
+        fn of<T: 'static>(outcome: &dyn Any, answer: fn(&T) -> Answer) -> Option<Vec<Answer>> {
+            outcome.downcast_ref::<T>().map(|outcome| vec![answer(outcome)])
+        }
+        let decision = |decision: &Decision| Answer::Decision(decision.clone());
+        of::<Decision>(outcome, decision)
+            .or_else(|| {
+                let all = outcome.downcast_ref::<Vec<Decision>>()?;
+                Some(all.iter().map(decision).collect())
+            })
+            .or_else(|| of::<Turn>(outcome, |turn| Answer::Decision(turn.decision.clone())))
+            .or_else(|| of::<Reserved>(outcome, |it| Answer::Decision(it.decision.clone())))
+            .or_else(|| of::<Adjusted>(outcome, |it| Answer::Adjusted(it.clone())))
+            .or_else(|| of::<Settlement>(outcome, |it| Answer::Settlement(it.clone())))
+            .or_else(|| of::<Cancellation>(outcome, |it| Answer::Cancellation(*it)))
+            .or_else(|| of::<bool>(outcome, |it| Answer::Done(*it)))
+    }
+    fn under<T: 'static>(outcome: &dyn Any) -> Option<(Vec<Answer>, Option<StoredLimit>)> {
+        Some(match outcome.downcast_ref::<StoredLimitOutcome<T>>()? {
+            StoredLimitOutcome::Done { outcome, limit } => {
+                (own(outcome).unwrap_or_default(), Some(*limit))
+            }
+            StoredLimitOutcome::PerClient(limit) | StoredLimitOutcome::ClockOff(limit) => {
+                (Vec::new(), Some(*limit))
+            }
+            StoredLimitOutcome::NoLimit => (Vec::new(), None),
+        })
+    }
+    let outcome: &dyn Any = &**outcome;
+    under::<Decision>(outcome)
+        .or_else(|| under::<Vec<Decision>>(outcome))
+        .or_else(|| under::<Reserved>(outcome))
+        .or_else(|| under::<Adjusted>(outcome))
+        .or_else(|| under::<Settlement>(outcome))
+        .unwrap_or_else(|| (own(outcome).unwrap_or_default(), None))
+}
+
+/// An answer that the store has given, and no caller got yet.
+#[derive(Clone, Debug)]
+pub(super) struct Given {
+    pub(super) at_us: u64,
+    /// The process that asked.
+    pub(super) life: Life,
+    pub(super) op: Op,
+    pub(super) cost: u64,
+    is_other: bool,
+    /// Without what is the caller's own.
+    answer: Answer,
+    turn_us: u64,
+}
+
+impl Given {
+    pub(super) fn new(
+        (at_us, life): (u64, Life),
+        (op, cost): (Op, u64),
+        is_other: bool,
+        mut answer: Answer,
+    ) -> Self {
+        let turn_us = match &mut answer {
+            Answer::Decision(decision) => bare(decision),
+            _ => 0,
+        };
+        Given { at_us, life, op, cost, is_other, answer, turn_us }
+    }
+}
+
+/// Leaves what is not the caller's own, and returns the turn, in microseconds.
+fn bare(decision: &mut Decision) -> u64 {
+    decision.verdict = decision.shadow.take().unwrap_or(decision.verdict);
+    std::mem::take(&mut decision.turn_after).as_micros() as u64 // far below 2^63
+}
+
+/// An answer as its caller got it: of which life of a node, for which id, to a call that began then, in a poll that
+/// began then.
+#[derive(Clone, Copy)]
+pub(super) struct Told {
+    pub(super) life: Life,
+    pub(super) id: usize,
+    pub(super) op: Op,
+    pub(super) cost: u64,
+    /// Whether it is under the limit that is not the plan's.
+    pub(super) is_other: bool,
+    /// Whether the caller has waited for its turn.
+    pub(super) waits: bool,
+    pub(super) since_us: u64,
+    pub(super) polled_us: u64,
+    pub(super) now_us: u64,
+}
+
+/// The answers of one id.
+#[derive(Default)]
+pub(super) struct Answers(Vec<Given>);
+
+impl Answers {
+    pub(super) fn give(&mut self, given: Given) {
+        self.0.push(given);
+    }
+
+    /// A caller got this answer: the store has given it to its process since it asked, and to no other caller. An
+    /// admission may be one of up to `ahead` more. Returns when it was, and how much more.
+    pub(super) fn take(
+        &mut self,
+        told: &Told,
+        mut answer: Answer,
+        ahead: u64,
+        is_shadow: bool,
+    ) -> Result<(u64, u64), Fault> {
+        let turn_us = match &mut answer {
+            Answer::Decision(decision) => bare(decision),
+            _ => 0,
+        };
+        // It has waited for its turn, by a clock that may be fast.
+        let has_waited = |given: &Given| {
+            let span_us = given.turn_us - given.turn_us / 1000;
+            told.waits && turn_us == 0 && told.now_us >= given.at_us + span_us
+        };
+        let is_it = |given: &Given| {
+            let more = given.cost.checked_sub(told.cost);
+            given.at_us >= told.since_us
+                && given.life == told.life
+                && (given.op, given.is_other) == (told.op, told.is_other)
+                && more.is_some_and(|more| is_same(&given.answer, &answer, more, ahead))
+                && (given.turn_us == turn_us || is_shadow || has_waited(given))
+        };
+        match self.0.iter().position(is_it) {
+            Some(index) => {
+                // It may be any of several that are alike.
+                let latest_us =
+                    self.0.iter().filter(|given| is_it(given)).map(|given| given.at_us).max();
+                let given = self.0.remove(index);
+                Ok((latest_us.unwrap_or(given.at_us), given.cost - told.cost))
+            }
+            None => {
+                let Told { op, cost, .. } = told;
+                let turn = Duration::from_micros(turn_us);
+                fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"))
+            }
+        }
+    }
+}
+
+/// Whether it is the same answer; of one that has brought permits ahead, with what is left of these.
+fn is_same(given: &Answer, told: &Answer, more: u64, ahead: u64) -> bool {
+    match (given, told) {
+        (Answer::Decision(given), Answer::Decision(told)) if ahead > 0 && told.is_allowed() => {
+            let remaining = told.remaining;
+            let is_held = remaining == given.remaining || remaining <= ahead;
+            let is_more = remaining >= given.remaining;
+            let mut given = given.clone();
+            given.remaining = remaining;
+            more <= ahead && is_held && is_more && given == *told
+        }
+        _ => more == 0 && given == told,
+    }
+}

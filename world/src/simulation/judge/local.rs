@@ -1,0 +1,175 @@
+//! What a process may decide by itself: denials that it was told, and permits that it has taken ahead.
+
+use lockage_core::{Decision, DenialReason, Verdict};
+
+use super::accounts::Ran;
+use super::answers::Told;
+use super::{Fault, Kind, fault};
+
+/// What one life of a node knows of an id.
+#[derive(Default)]
+pub(super) struct Local {
+    denials: Vec<Denial>,
+    /// When it last changed the id by itself: what was asked before is out of date.
+    changed_us: u64,
+    ahead: Vec<Ahead>,
+    /// What was spent of these at one moment, in which callers are told in any order.
+    spent: (u64, u64),
+}
+
+/// A denial of the store.
+#[derive(Clone, Debug)]
+pub(super) struct Denial {
+    pub(super) key: String,
+    pub(super) is_other: bool,
+    /// Whether the key was charged under another limit yet.
+    pub(super) is_foreign: bool,
+    pub(super) at_us: u64,
+    sent_us: u64,
+    cost: u64,
+    limit: u64,
+    reason: DenialReason,
+    /// How long it lasts, and until the turn and the reset.
+    spans_us: [u64; 3],
+}
+
+/// Permits that the store has granted beside those of a request.
+struct Ahead {
+    at_us: u64,
+    left: u64,
+    is_other: bool,
+}
+
+/// How long the clocks of a process may take for a span by the store's.
+fn at_most(span_us: u64) -> u64 {
+    span_us.saturating_add(span_us / 1000 + 1)
+}
+
+impl Denial {
+    pub(super) fn of(
+        decision: &Decision,
+        cost: u64,
+        (is_other, is_foreign): (bool, bool),
+        ran: &Ran<'_>,
+    ) -> Option<Self> {
+        let Verdict::Denied { retry_after, reason } = decision.verdict else { return None };
+        let spans = [retry_after, decision.turn_after, decision.reset_after];
+        Some(Denial {
+            key: ran.key.to_owned(),
+            is_other,
+            is_foreign,
+            at_us: ran.now_us,
+            sent_us: ran.sent_us,
+            cost,
+            limit: decision.limit,
+            reason,
+            spans_us: spans.map(|span| u64::try_from(span.as_micros()).unwrap_or(u64::MAX)),
+        })
+    }
+
+    /// Whether it is why this was denied here: it holds yet, and no span is longer than what is left of it.
+    fn explains(&self, told: &Told, decision: &Decision) -> bool {
+        let spans = match decision.shadow.unwrap_or(decision.verdict) {
+            Verdict::Denied { retry_after, reason } if reason == self.reason => {
+                [retry_after, decision.turn_after, decision.reset_after]
+            }
+            Verdict::Never => [Default::default(), Default::default(), decision.reset_after],
+            _ => return false,
+        };
+        let passed_us = told.polled_us.saturating_sub(self.at_us);
+        let left_us = self.spans_us.map(|span_us| span_us.saturating_sub(passed_us));
+        let is_aged = |(span, left_us): (&std::time::Duration, &u64)| {
+            span.as_micros() <= u128::from(*left_us)
+        };
+        self.cost <= told.cost
+            && self.limit == decision.limit
+            && decision.remaining == self.cost.saturating_sub(1)
+            && left_us[0] > 0
+            && spans.iter().zip(&left_us).all(is_aged)
+    }
+}
+
+impl Local {
+    /// It begins to change the id, or has ended to, and forgets what it knows. What grants permits does not do so.
+    pub(super) fn forgets(&mut self, is_key: bool, now_us: u64) {
+        self.changed_us = now_us;
+        self.denials.retain(|denial| denial.sent_us >= now_us);
+        if is_key {
+            self.ahead.clear();
+        }
+    }
+
+    /// A request under one limit drops the permits of the other one.
+    pub(super) fn asks_under(&mut self, is_other: bool) {
+        self.ahead.retain(|ahead| ahead.is_other == is_other);
+    }
+
+    pub(super) fn denied(&mut self, denial: Denial) {
+        // What has ended explains nothing any more.
+        if self.denials.len() >= 32 {
+            let now_us = denial.at_us;
+            self.denials.retain(|known| {
+                known.at_us.saturating_add(known.spans_us[0]) + 60_000_000 > now_us
+            });
+        }
+        if denial.sent_us >= self.changed_us {
+            self.denials.push(denial);
+        }
+    }
+
+    /// Returns the denial by which this was denied here.
+    pub(super) fn known(
+        &self,
+        told: &Told,
+        decision: &Decision,
+        is_stored: bool,
+    ) -> Result<&Denial, Fault> {
+        let of_limit = |denial: &&Denial| is_stored || denial.is_other == told.is_other;
+        let mut denials = self.denials.iter().rev().filter(of_limit);
+        match denials.find(|denial| denial.explains(told, decision)) {
+            Some(denial) => Ok(denial),
+            None => {
+                let cost = told.cost;
+                let what = format!("the store has told nothing by which {cost} has {decision:?}");
+                fault(Kind::FalseDenial, what)
+            }
+        }
+    }
+
+    /// The store has granted so much more than the request.
+    pub(super) fn takes_ahead(&mut self, told: &Told, more: u64, at_us: u64) {
+        if more > 0 {
+            self.ahead.push(Ahead { at_us, left: more, is_other: told.is_other });
+        }
+    }
+
+    /// A request is admitted by permits that were taken ahead, of which so many are left.
+    pub(super) fn spends(
+        &mut self,
+        told: &Told,
+        decision: &Decision,
+        lease_us: u64,
+    ) -> Result<(), Fault> {
+        self.ahead.retain(|ahead| {
+            ahead.left > 0 && ahead.at_us.saturating_add(at_most(lease_us)) > told.polled_us
+        });
+        let of_limit = |ahead: &&mut Ahead| ahead.is_other == told.is_other;
+        let mut cost = told.cost;
+        for ahead in self.ahead.iter_mut().filter(of_limit) {
+            let spent = cost.min(ahead.left);
+            (cost, ahead.left) = (cost - spent, ahead.left - spent);
+        }
+        let left: u64 = self.ahead.iter().map(|ahead| ahead.left).sum();
+        let (at_us, spent) = self.spent;
+        let before = if at_us == told.now_us { spent } else { 0 };
+        self.spent = (told.now_us, before + told.cost);
+        if cost > 0 || decision.remaining > left + before {
+            let what = format!(
+                "{cost} of {} more than it holds, with {left} left of {decision:?}",
+                told.cost
+            );
+            return fault(Kind::SpentLate, what);
+        }
+        Ok(())
+    }
+}
