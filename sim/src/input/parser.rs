@@ -180,6 +180,10 @@ fn score(format: Format, options: &ReadOptions, lines: &[Cow<'_, [u8]>]) -> u64 
 fn why_not(line: &[u8], options: &ReadOptions) -> String {
     let has = |byte: u8| line.contains(&byte);
     let format = match line {
+        _ if line.starts_with(b"__CURSOR=") => {
+            return "journald exports several lines for each: take the lines of journalctl -o json"
+                .to_owned();
+        }
         _ if has(b'{') && has(b'}') => Format::Json,
         [b'#', ..] => Format::W3c,
         _ if has(b'[') && has(b'"') && line.len() > 40 => Format::Log,

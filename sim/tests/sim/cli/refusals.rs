@@ -123,6 +123,11 @@ fn files_that_cannot_be_replayed_are_failures_that_say_why() {
             "line 1 is of no known format",
         ),
         (
+            path("journal.export", b"__CURSOR=s=1;i=2\n__REALTIME_TIMESTAMP=1773306000000000\n"),
+            "auto",
+            "take the lines of journalctl -o json",
+        ),
+        (
             path("prose.log", b"Dear log,\nnothing happened."),
             "log",
             "none of its 2 lines is a request; line 1: expected an address",
