@@ -21,6 +21,7 @@ macro_rules! delegate_store {
             /// default.
             ///
             /// `Duration::ZERO` checks before each call, which takes a round trip more; `Duration::MAX` never does.
+            /// The check has half of an attempt: a timeout below sixteen round trips may leave too little for it.
             #[must_use]
             pub fn with_idle_check(self, after: ::std::time::Duration) -> Self {
                 $store(self.0.map_link(|link| $crate::Link::checked_after(link, after)))
