@@ -273,7 +273,11 @@ impl<C: Link + Clone + 'static> Link for Reconnecting<C> {
 
 impl<C> State<C> {
     fn of(current: Connecting<C>) -> Self {
-        let since = now();
+        // One that was made behind the users of another one is as old as it is.
+        let since = match current.peek() {
+            Some(Ok(made)) => made.begun,
+            _ => now(),
+        };
         State { current, next: None, doubts: 0, since, used: None, is_closed: false }
     }
 }
