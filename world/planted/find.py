@@ -23,11 +23,14 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 WORK = TARGET / "planted"
 
+# Also in a crate that is without the standard library.
 SWITCH = '''
+extern crate std as planted;
+
 #[doc(hidden)]
 pub fn is_planted(bug: &str) -> bool {
-    static BUG: std::sync::OnceLock<String> = std::sync::OnceLock::new();
-    BUG.get_or_init(|| std::env::var("PLANTED").unwrap_or_default()) == bug
+    static BUG: planted::sync::OnceLock<planted::string::String> = planted::sync::OnceLock::new();
+    BUG.get_or_init(|| planted::env::var("PLANTED").unwrap_or_default()) == bug
 }
 '''
 
@@ -163,10 +166,11 @@ def plant(tree, known):
     for bug in known:
         crate, _, file = bug["file"].rpartition("src/")
         path = tree / (crate or "client") / "src" / file
-        switch = f'{"lockage" if crate else "crate"}::is_planted("{bug["name"]}")'
-        replace(path, bug["old"], bug["new"].replace("BUG", switch))
-    with open(tree / "client/src/lib.rs", "a") as library:
-        library.write(SWITCH)
+        home = "crate" if crate in ("", "core/") else "lockage"
+        replace(path, bug["old"], bug["new"].replace("BUG", f'{home}::is_planted("{bug["name"]}")'))
+    for library, switch in [("core", SWITCH), ("client", "pub use lockage_core::is_planted;\n")]:
+        with open(tree / library / "src/lib.rs", "a") as library:
+            library.write(switch)
 
 
 def note(tree):

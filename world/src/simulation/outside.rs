@@ -49,7 +49,7 @@ impl From<Seen> for Told {
                 // The store knows nothing of it.
                 _ => Told::Seen(Seen::Quiet),
             },
-            Seen::Answered { .. } => Told::Seen(Seen::Quiet),
+            Seen::Answered { .. } | Seen::CallEnds { .. } => Told::Seen(Seen::Quiet),
             seen => Told::Seen(seen),
         }
     }

@@ -349,7 +349,15 @@ impl<'p> World<'p> {
         if let Some(servers) = &self.servers {
             servers.calls.take()?.into_iter().for_each(|rare| self.rare.saw(rare));
         }
-        for out in done.out {
+        let mut sends = false;
+        for mut out in done.out {
+            // Between these two a task has done nothing but call.
+            match &mut out {
+                Out::Saw { seen: Seen::Calls, .. } => sends = false,
+                Out::Saw { seen: Seen::Called { is_sent, .. }, .. } => *is_sent = sends,
+                Out::Request { .. } | Out::Called { .. } => sends = true,
+                _ => {}
+            }
             match out {
                 Out::Request { call, server, key, command } => {
                     self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));

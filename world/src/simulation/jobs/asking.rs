@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockage::limiter::{Adjusted, RequestId, Reserved};
+use lockage::limiter::{Adjusted, Origin, RequestId, Reserved};
 use lockage::runtime::Runtime;
-use lockage::{Decision, Error, Verdict};
+use lockage::{Decision, Error, StoreError, Verdict};
 
 use super::{IDS, LONG, Life, micros};
 use crate::simulation::judge::{Answer, Op, Seen};
@@ -72,7 +72,7 @@ impl<P: Place> Life<P> {
             Verb::Acquire { wait_us: 0 } => {
                 self.asks(id, cost);
                 let _sharing = self.share(id, true);
-                let answer = self.limiter.try_acquire(name, cost).await;
+                let answer = self.call(self.limiter.try_acquire(name, cost), |it| it.origin).await;
                 self.decided(request, answer).await;
             }
             Verb::Acquire { wait_us } => {
@@ -109,12 +109,15 @@ impl<P: Place> Life<P> {
                 self.asks(id, cost);
                 let random = || u128::from(self.runtime.random());
                 let named = RequestId::from_u128(random() << 64 | random());
-                let answer = self.limiter.try_acquire_once(name, cost, named, LONG).await;
+                let once = self.limiter.try_acquire_once(name, cost, named, LONG);
+                let answer = self.call(once, |it| it.origin).await;
                 self.decided(request, answer).await;
             }
             Verb::Each { more } => {
                 self.asks(id, cost + more);
-                match self.limiter.try_acquire_each(name, &[cost, more]).await {
+                let costs = [cost, more];
+                let each = self.limiter.try_acquire_each(name, &costs);
+                match self.call(each, |all| all[0].origin).await {
                     Ok(decisions) => {
                         for (cost, decision) in [cost, more].into_iter().zip(decisions) {
                             self.tell(Request { cost, ..request }, false, &decision);
@@ -166,7 +169,7 @@ impl<P: Place> Life<P> {
                 self.adjusted(request, self.limiter.unblock(name).await);
                 drop(changing);
             }
-            Verb::Peek => match self.limiter.peek(name, cost).await {
+            Verb::Peek => match self.call(self.limiter.peek(name, cost), |it| it.origin).await {
                 Ok(decision) => self.tell(Request { op: Op::Peek, ..request }, false, &decision),
                 Err(error) => self.failed("peek", &error),
             },
@@ -180,13 +183,46 @@ impl<P: Place> Life<P> {
                 // What is charged under it is converted, and so is it again by the next call under the other one.
                 self.asks(id, cost);
                 self.place.saw(Seen::AsksUnder { id, is_other: true });
-                match self.limiter.under(self.plan.other).try_acquire(name, cost).await {
+                let limiter = self.limiter.under(self.plan.other);
+                match self.call(limiter.try_acquire(name, cost), |it| it.origin).await {
                     Ok(decision) => self.tell(request, true, &decision),
                     Err(error) => self.failed_call("ask under another limit", cost, &error),
                 }
             }
             Verb::Store => self.store_limit(id, cost, since_us).await,
         }
+    }
+
+    /// Makes a call that a circuit breaker may refuse.
+    async fn call<T>(
+        &self,
+        call: impl Future<Output = Result<T, Error>>,
+        origin: impl Fn(&T) -> Origin,
+    ) -> Result<T, Error> {
+        if !self.shows_circuit {
+            return call.await;
+        }
+        let (number, mut call) = (self.callers.fetch_add(1, Ordering::Relaxed), pin!(call));
+        let mut is_called = false;
+        self.place.saw(Seen::Calls);
+        let answer = poll_fn(|context| {
+            let polled = call.as_mut().poll(context);
+            if !std::mem::replace(&mut is_called, true) {
+                let clock_us = self.place.clock_us();
+                self.place.saw(Seen::Called { call: number, is_sent: false, clock_us });
+            }
+            polled
+        })
+        .await;
+        let origin = match &answer {
+            Ok(answer) => Some(origin(answer)),
+            Err(Error::Store(StoreError::NotDone(_) | StoreError::Unknown(_))) => None,
+            // The store has answered.
+            Err(_) => Some(Origin::Store),
+        };
+        let clock_us = self.place.clock_us();
+        self.place.saw(Seen::CallEnds { call: number, origin, clock_us });
+        answer
     }
 
     /// The caller of a request waits for so long, by its own clock.
@@ -250,7 +286,8 @@ impl<P: Place> Life<P> {
     async fn take_turn(&self, request: Request, is_cancelled: bool) {
         let Request { id, cost, .. } = request;
         self.asks(id, cost);
-        let turn = match self.limiter.take_turn(IDS[id], cost).await {
+        let turn = self.call(self.limiter.take_turn(IDS[id], cost), |it| it.decision.origin).await;
+        let turn = match turn {
             Ok(turn) => turn,
             Err(error) => return self.failed("take a turn", &error),
         };

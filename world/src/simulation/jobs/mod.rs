@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
-use lockage::limiter::{DenyCache, Prefetch, StoredLimits};
+use lockage::limiter::{CircuitBreakerConfig, DenyCache, Prefetch, StoredLimits, UnreadLimit};
 use lockage::locks::{Cached, Quorum, RunOnce};
 use lockage::observer::{DecisionEvent, LeaseEvent, Observer};
 use lockage::runtime::Runtime;
@@ -20,7 +20,7 @@ use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
 
 use super::judge::Seen;
 use super::place::{Place, PlaceClock};
-use super::plan::{FOREVER, Instead, Options, Plan, SERVERS, Verb, Work};
+use super::plan::{Circuit, FOREVER, Instead, Options, Plan, SERVERS, Unread, Verb, Work};
 use share::Share;
 
 /// What a process of a node makes when it begins.
@@ -38,6 +38,8 @@ pub struct Life<P: Place> {
     sharing: Arc<[AtomicUsize; IDS.len()]>,
     /// How many callers have waited in line.
     callers: Arc<AtomicUsize>,
+    /// Whether calls are to be seen that a circuit breaker counts.
+    shows_circuit: bool,
     plan: Arc<Plan>,
 }
 
@@ -78,6 +80,7 @@ impl<P: Place> Life<P> {
             locks,
             sharing: Arc::default(),
             callers: Arc::default(),
+            shows_circuit: plan.shows_circuit(),
             plan: Arc::new(plan.clone()),
         }
     }
@@ -164,8 +167,9 @@ fn retrying<P: Place>(plan: &Plan, place: &P, store: P::Store) -> RetryStore<P::
 }
 
 fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::Runtime>> {
-    let Options { idempotency, coalescing, deny_cache, shadow, stored, fallback, prefetch, .. } =
+    let Options { idempotency, coalescing, deny_cache, max_age_us, shadow, stored, .. } =
         plan.options;
+    let Options { fallback, circuit, unread, prefetch, .. } = plan.options;
     let store = retrying(plan, place, place.store());
     let limiter = match stored {
         Some(terms) => {
@@ -184,7 +188,9 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
         limiter = limiter.with_coalescing(place.runtime(), 1000).expect("no request ids");
     }
     if deny_cache {
-        limiter = limiter.with_deny_cache(DenyCache::new(100)).expect("in range");
+        let cache = DenyCache::new(100);
+        let cache = max_age_us.map_or(cache, |age_us| cache.with_max_age(micros(age_us)));
+        limiter = limiter.with_deny_cache(cache).expect("in range");
     }
     if let Some((permits, lease_us)) = prefetch {
         let prefetch = Prefetch::new(permits, micros(lease_us));
@@ -192,14 +198,25 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
     }
     if let Some(instead) = fallback {
         let nodes = plan.ppm.len() as u64;
-        let share = |limit| Fallback::local_share(nodes, Share::new(limit, place));
         // A limit may be too small to be shared.
-        limiter = match (instead, plan.limit.share(nodes)) {
-            (Instead::Share, Ok(limit)) => limiter.with_fallback(share(limit)),
-            (Instead::Open, _) => limiter.with_fallback(Fallback::open()),
-            _ => limiter.with_fallback(Fallback::closed()),
+        let mut fallback = match (instead, plan.limit.share(nodes)) {
+            (Instead::Share, Ok(limit)) => Fallback::local_share(nodes, Share::new(limit, place)),
+            (Instead::Open, _) => Fallback::open(),
+            _ => Fallback::closed(),
+        };
+        if let Some(Circuit { trip_after, probe_every_us, return_after }) = circuit {
+            let every = micros(probe_every_us);
+            let circuit = CircuitBreakerConfig::new(trip_after, every, return_after);
+            fallback = fallback.with_circuit_breaker(circuit.expect("above zero"));
         }
-        .expect("there is a share");
+        if let (Some(unread), Some(terms)) = (unread, stored) {
+            fallback = fallback.with_unread_limit(match unread {
+                Unread::LastSeen => UnreadLimit::LastSeen,
+                Unread::Given => UnreadLimit::Given(terms.of(plan.other)),
+                Unread::Refused => UnreadLimit::Refused,
+            });
+        }
+        limiter = limiter.with_fallback(fallback).expect("there is a share");
     }
     let limiter = if shadow { limiter.in_shadow() } else { limiter };
     match plan.terms.panics {

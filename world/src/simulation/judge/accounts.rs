@@ -6,9 +6,9 @@ use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Origin, Settlement, 
 use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
-use super::answers::{Answer, Answers, Asked, Given, Limits, Op, Told, answers};
+use super::answers::{Answer, Answers, Asked, Given, Limits, Op, Taken, Told, answers};
 use super::exempt::{Exempt, Exemptions};
-use super::local::{Denial, Local};
+use super::local::{Ages, Denial, Local};
 use super::{Fault, Kind, Life, Oracle, fault};
 use crate::simulation::jobs::IDS;
 use crate::simulation::plan::{Instead, Plan, Verb};
@@ -35,7 +35,10 @@ pub(in crate::simulation) struct Accounts {
     shaken_us: Option<u64>,
     /// So long after ids were forgotten, copies of one request may be charged.
     copies_us: u64,
-    /// By how much more than it said a caller may wait, where nothing goes wrong.
+    ages: Ages,
+    is_calm: bool,
+    shows_circuit: bool,
+    /// By how much more than it said a caller may wait, and how long a call takes that does not.
     longest_call_us: Option<u64>,
     ids: [Account; IDS.len()],
     /// What each key holds, of the store and of an old primary.
@@ -122,7 +125,13 @@ impl Accounts {
             ends_limits: plan.options.stored.is_some_and(|stored| stored.keep_us.is_some()),
             shaken_us: None,
             copies_us: 2 * plan.timeout_us,
-            longest_call_us: plan.is_calm().then_some(plan.timeout_us),
+            ages: Ages {
+                longest_us: plan.options.max_age_us.unwrap_or(u64::MAX / 2),
+                slack_us: plan.longest_call_us().unwrap_or(u64::MAX),
+            },
+            is_calm: plan.is_calm(),
+            shows_circuit: plan.shows_circuit(),
+            longest_call_us: plan.longest_call_us(),
             ids: Default::default(),
             epochs: BTreeMap::new(),
             locals: BTreeMap::new(),
@@ -189,11 +198,13 @@ impl Accounts {
         self.locals.entry((life, id)).or_default()
     }
 
-    pub(super) fn overdue(&self, id: usize, by_us: u64) -> Result<(), Fault> {
+    /// A caller has waited for so much longer than it said, or its call has taken so long.
+    pub(super) fn overdue(&self, id: usize, by_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
         match self.longest_call_us {
             Some(longest_us) if by_us > longest_us => {
                 fault(Kind::TooLong, format!("a wait for `{}` ends {by_us} us too late", IDS[id]))
             }
+            None if exempt.is(Exempt::StandsStill, by_us > self.copies_us / 2) => Ok(()),
             _ => Ok(()),
         }
     }
@@ -263,7 +274,9 @@ impl Accounts {
         let is_written = charged > 0 || answers.first().is_some_and(Answer::is_written);
         let forgets = op.forgets() && is_written;
         let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
-        let switches = is_written && op.has_limit() && epoch.is_other != is_other;
+        // A denial changes the limit of a key, too.
+        let has_limit = op.has_limit() && (is_written || !op.sets_limit() && !answers.is_empty());
+        let switches = has_limit && epoch.is_other != is_other;
         if switches || forgets {
             let is_other = if switches { is_other } else { epoch.is_other };
             *epoch = Epoch { is_other, ..Epoch::default() };
@@ -365,16 +378,34 @@ impl Accounts {
         if verdict != Verdict::Allowed && is_final && charges {
             self.not_done(told.cost, told.now_us, exempt)?;
         }
-        let (mut at_us, mut more) = (0, 0);
+        // Only the store knows what others have used, and keeps a reservation.
+        let is_own = match told.op {
+            Op::Reserve => matches!(origin, Origin::Store) || self.is_shadow,
+            Op::Peek => matches!(origin, Origin::Store | Origin::Fallback),
+            _ => true,
+        };
+        if !is_own {
+            return fault(Kind::Untold, format!("{:?} is answered by {origin:?}", told.op));
+        }
+        let mut taken = Taken::default();
         match origin {
             Origin::Fallback => return self.stood_in(told, decision, exempt),
             Origin::Store => {
                 let ahead = if charges && told.op == Op::Acquire { self.ahead } else { 0 };
                 let answer = Answer::Decision(decision.clone());
-                (at_us, more) =
-                    self.ids[told.id].answers.take(told, answer, ahead, self.is_shadow)?;
+                taken = self.ids[told.id].answers.take(told, answer, ahead, self.is_shadow)?;
+                let admitted = if verdict == Verdict::Allowed { told.cost + taken.more } else { 0 };
+                let fits = decision.remaining.max(admitted);
+                let local = self.local(told.life, told.id);
+                local.learned(told.cost, taken.at_us);
+                local.contradicted(fits, taken.at_us);
             }
             Origin::DenyCache => self.denied_here(told, decision, store, exempt)?,
+            // Callers that wait in line are told by it.
+            Origin::Line if !told.is_other => {}
+            Origin::Line => {
+                return fault(Kind::FalseDenial, "no line is under that limit".to_owned());
+            }
             _ => {}
         }
         if verdict == Verdict::Allowed && charges {
@@ -383,7 +414,7 @@ impl Accounts {
             if origin == Origin::Prefetch {
                 local.spends(told, decision, self.lease_us)?;
             } else {
-                local.takes_ahead(told, more, at_us);
+                local.takes_ahead(told, taken.more, taken.latest_us);
             }
         }
         Ok(())
@@ -398,7 +429,7 @@ impl Accounts {
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
         let local = self.locals.entry((told.life, told.id)).or_default();
-        let denial = local.known(told, decision, self.is_stored)?;
+        let denial = local.known(told, decision, self.is_stored, self.ages)?;
         let account = &self.ids[told.id];
         let since = |at_us: Option<u64>| at_us.is_some_and(|at_us| denial.at_us <= at_us);
         let is_changed = since(account.loosened_us) || denial.is_foreign || self.ends_limits;
@@ -434,6 +465,10 @@ impl Accounts {
         if self.is_shadow {
             return Ok(());
         }
+        if self.is_calm {
+            return fault(Kind::Untold, "the fallback answers, and so does the store".to_owned());
+        }
+        exempt.is(Exempt::CircuitUnseen, !self.shows_circuit);
         match (self.fallback, decision.verdict) {
             (None, _) => fault(Kind::Untold, "there is no fallback".to_owned()),
             (Some(Instead::Closed), Verdict::Allowed) => {

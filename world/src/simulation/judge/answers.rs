@@ -44,6 +44,11 @@ impl Op {
         !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
     }
 
+    /// Whether it stores a limit.
+    pub(super) fn sets_limit(self) -> bool {
+        matches!(self, Op::SetLimit | Op::SetLimitIfAbsent | Op::SetLimitAfresh)
+    }
+
     /// Whether all that was used is forgotten by it.
     pub(super) fn forgets(self) -> bool {
         matches!(self, Op::Reset | Op::SetLimitAfresh)
@@ -284,6 +289,16 @@ pub(super) struct Told {
     pub(super) now_us: u64,
 }
 
+/// An answer that a caller got.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Taken {
+    /// When it was given: between these times, where it may be one of several that are alike.
+    pub(super) at_us: u64,
+    pub(super) latest_us: u64,
+    /// How much more was admitted.
+    pub(super) more: u64,
+}
+
 /// The answers of one id.
 #[derive(Default)]
 pub(super) struct Answers(Vec<Given>);
@@ -294,14 +309,14 @@ impl Answers {
     }
 
     /// A caller got this answer: the store has given it to its process since it asked, and to no other caller. An
-    /// admission may be one of up to `ahead` more. Returns when it was, and how much more.
+    /// admission may be one of up to `ahead` more.
     pub(super) fn take(
         &mut self,
         told: &Told,
         mut answer: Answer,
         ahead: u64,
         is_shadow: bool,
-    ) -> Result<(u64, u64), Fault> {
+    ) -> Result<Taken, Fault> {
         let turn_us = match &mut answer {
             Answer::Decision(decision) => bare(decision),
             _ => 0,
@@ -321,11 +336,10 @@ impl Answers {
         };
         match self.0.iter().position(is_it) {
             Some(index) => {
-                // It may be any of several that are alike.
-                let latest_us =
-                    self.0.iter().filter(|given| is_it(given)).map(|given| given.at_us).max();
-                let given = self.0.remove(index);
-                Ok((latest_us.unwrap_or(given.at_us), given.cost - told.cost))
+                let alike = self.0.iter().filter(|given| is_it(given)).map(|given| given.at_us);
+                let latest_us = alike.max().unwrap_or_default();
+                let Given { at_us, cost, .. } = self.0.remove(index);
+                Ok(Taken { at_us, latest_us, more: cost - told.cost })
             }
             None => {
                 let Told { op, cost, .. } = told;

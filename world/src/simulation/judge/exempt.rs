@@ -34,6 +34,8 @@ exemptions! {
     StoodStill: "D1: a process stood still between a cached denial and its caller: judged by its age alone";
     KeyForgotten: "E1 to E8: a key was forgotten by a failover or a clock that was set, and is charged anew from there";
     IdsForgotten: "D11: within two timeouts after ids were forgotten, or a waiting caller went on after a fallback's denial";
+    CircuitUnseen: "D17: the fallback answers where not all calls are seen that its circuit breaker counts";
+    StandsStill: "D10: a call took long in a world in which processes stand still";
     LimitOfShare: "a fallback's share of a limit that is stored, or not the plan's";
     ReservationForgotten: "D15: a reset, or another limit, has forgotten a reservation since it was made";
 }

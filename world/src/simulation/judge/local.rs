@@ -26,11 +26,19 @@ pub(super) struct Denial {
     pub(super) is_foreign: bool,
     pub(super) at_us: u64,
     sent_us: u64,
+    is_learned: bool,
     cost: u64,
     limit: u64,
     reason: DenialReason,
     /// How long it lasts, and until the turn and the reset.
     spans_us: [u64; 3],
+}
+
+/// How old a denial may be, and by how much older it may be told than it is.
+#[derive(Clone, Copy)]
+pub(super) struct Ages {
+    pub(super) longest_us: u64,
+    pub(super) slack_us: u64,
 }
 
 /// Permits that the store has granted beside those of a request.
@@ -60,6 +68,7 @@ impl Denial {
             is_foreign,
             at_us: ran.now_us,
             sent_us: ran.sent_us,
+            is_learned: false,
             cost,
             limit: decision.limit,
             reason,
@@ -68,7 +77,7 @@ impl Denial {
     }
 
     /// Whether it is why this was denied here: it holds yet, and no span is longer than what is left of it.
-    fn explains(&self, told: &Told, decision: &Decision) -> bool {
+    fn explains(&self, told: &Told, decision: &Decision, ages: Ages) -> bool {
         let spans = match decision.shadow.unwrap_or(decision.verdict) {
             Verdict::Denied { retry_after, reason } if reason == self.reason => {
                 [retry_after, decision.turn_after, decision.reset_after]
@@ -81,7 +90,14 @@ impl Denial {
         let is_aged = |(span, left_us): (&std::time::Duration, &u64)| {
             span.as_micros() <= u128::from(*left_us)
         };
-        self.cost <= told.cost
+        // It is no older than it may be, and no younger than it says: it was asked for within a few calls before.
+        let retry_us = u64::try_from(spans[0].as_micros()).unwrap_or(u64::MAX);
+        let least_us =
+            left_us[0].saturating_sub(self.spans_us[0] / 500).saturating_sub(ages.slack_us);
+        let is_denied = decision.shadow.unwrap_or(decision.verdict) != Verdict::Never;
+        passed_us <= at_most(ages.longest_us)
+            && (retry_us >= least_us || !is_denied)
+            && self.cost <= told.cost
             && self.limit == decision.limit
             && decision.remaining == self.cost.saturating_sub(1)
             && left_us[0] > 0
@@ -104,6 +120,17 @@ impl Local {
         self.ahead.retain(|ahead| ahead.is_other == is_other);
     }
 
+    /// A caller got a denial of the store, so that the limiter knows it.
+    pub(super) fn learned(&mut self, cost: u64, at_us: u64) {
+        let is_it = |denial: &&mut Denial| (denial.cost, denial.at_us) == (cost, at_us);
+        self.denials.iter_mut().filter(is_it).for_each(|denial| denial.is_learned = true);
+    }
+
+    /// The store has said that so much fits: no smaller cost is denied here by what is known from before.
+    pub(super) fn contradicted(&mut self, fits: u64, at_us: u64) {
+        self.denials.retain(|known| known.cost > fits || known.at_us >= at_us || !known.is_learned);
+    }
+
     pub(super) fn denied(&mut self, denial: Denial) {
         // What has ended explains nothing any more.
         if self.denials.len() >= 32 {
@@ -123,10 +150,11 @@ impl Local {
         told: &Told,
         decision: &Decision,
         is_stored: bool,
+        ages: Ages,
     ) -> Result<&Denial, Fault> {
         let of_limit = |denial: &&Denial| is_stored || denial.is_other == told.is_other;
         let mut denials = self.denials.iter().rev().filter(of_limit);
-        match denials.find(|denial| denial.explains(told, decision)) {
+        match denials.find(|denial| denial.explains(told, decision, ages)) {
             Some(denial) => Ok(denial),
             None => {
                 let cost = told.cost;

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod answers;
+mod breaker;
 mod exempt;
 mod holders;
 mod lines;
@@ -20,6 +21,7 @@ use accounts::Accounts;
 pub(super) use accounts::Ran;
 use answers::Told;
 pub use answers::{Answer, Op};
+use breaker::Breakers;
 pub use exempt::{Exempt, Exemptions};
 use holders::Holders;
 use lines::Lines;
@@ -85,6 +87,21 @@ pub enum Seen {
     Changed {
         id: usize,
         is_key: bool,
+    },
+    /// It makes a call that a circuit breaker may refuse.
+    Calls,
+    /// It has begun that at this time by its clock, and has sent something or not.
+    Called {
+        call: usize,
+        is_sent: bool,
+        clock_us: u64,
+    },
+    /// The call was answered, or not.
+    #[serde(skip)]
+    CallEnds {
+        call: usize,
+        origin: Option<Origin>,
+        clock_us: u64,
     },
     /// It asks under a limit: the plan's, or the other one.
     AsksUnder {
@@ -253,6 +270,8 @@ kinds! {
     TooLong: "D10", "nobody waits or holds for longer than was said";
     /// A caller was denied before the end of its wait, which would have been long enough.
     TooSoon: "D10", "no wait is given up that would be long enough";
+    /// A circuit breaker asks the store when it should not, or does not when it should.
+    Circuit: "D17", "a store that is away is asked by probes alone, and one that answers by all";
     /// A call goes on that no job waits for any more.
     Abandoned: "D10", "a call that all of its callers have left is given up";
     /// A request is not sent, and nothing is in its way.
@@ -331,6 +350,7 @@ pub(super) struct Judge {
     pub(super) exempt: Exemptions,
     values: Values,
     lines: Lines,
+    breakers: Breakers,
     /// When the store last forgot something, or its clock was set.
     shaken_us: Option<u64>,
 }
@@ -343,6 +363,7 @@ impl Judge {
             exempt: Exemptions::default(),
             values: Values::new(plan),
             lines: Lines::new(plan),
+            breakers: Breakers::new(plan),
             shaken_us: None,
         }
     }
@@ -370,12 +391,16 @@ impl Judge {
                 let told =
                     Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
                 has_to_end(left_us.unwrap_or_default(), &decision)?;
+                if !waits {
+                    self.accounts.overdue(id, now_us - since_us, &self.exempt)?;
+                }
                 if decision.origin == Origin::Line && !waits {
                     self.lines.is_there((life.0, life.1, id))?;
                 }
                 return self.accounts.decided(&told, &decision, store, &self.exempt);
             }
             Seen::Answered { id, op, cost, since_us, is_other, answer } => {
+                self.accounts.overdue(id, now_us - since_us, &self.exempt)?;
                 let (is_other, waits) = (is_other && self.accounts.is_told_apart(), false);
                 let told =
                     Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
@@ -392,7 +417,13 @@ impl Judge {
                 self.accounts.waits(life, false, now_us);
                 return self.lines.leaves((life.0, life.1, id), caller, is_admitted, now_us);
             }
-            Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us),
+            Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us, &self.exempt),
+            Seen::Called { call, is_sent, clock_us } => {
+                return self.breakers.called(life, call, is_sent, clock_us);
+            }
+            Seen::CallEnds { call, origin, clock_us } => {
+                return self.breakers.ended(life, call, origin, clock_us);
+            }
             Seen::Changes { id, is_key } | Seen::Changed { id, is_key } => {
                 self.accounts.changes(life, id, is_key, now_us);
             }
@@ -438,6 +469,7 @@ impl Judge {
             }
             Seen::Alone { .. }
             | Seen::Settles { .. }
+            | Seen::Calls
             | Seen::ObserverPanicked
             | Seen::DroppedLocks
             | Seen::ClosedLocks

@@ -95,6 +95,7 @@ impl Plan {
             _ => plan.hold_up_messages(&mut Draw::new(seed, 4)),
         }
         plan.come_close(theme, focus.is_some(), &mut Draw::new(seed, 5));
+        plan.sharpen(theme, &mut Draw::new(seed, 18));
         plan.stay_remembered();
         plan.part_runtimes(&mut Draw::new(seed, 6));
         plan
@@ -400,6 +401,9 @@ impl Options {
             batches: draw.chance(300),
             fallback: draw.chance(250).then(|| draw.one_of(&instead)),
             prefetch,
+            max_age_us: None,
+            circuit: None,
+            unread: None,
         }
     }
 }

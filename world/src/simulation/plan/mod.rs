@@ -5,6 +5,7 @@ mod draw;
 mod link;
 mod runtimes;
 mod served;
+mod sharpen;
 mod smaller;
 
 use std::fmt;
@@ -111,6 +112,28 @@ pub(super) struct Options {
     pub(super) fallback: Option<Instead>,
     /// How many permits, and for how long.
     pub(super) prefetch: Option<(u64, u64)>,
+    /// For how long a denial is remembered at most.
+    pub(super) max_age_us: Option<u64>,
+    /// When the fallback stands in, if not as usual.
+    pub(super) circuit: Option<Circuit>,
+    /// What the fallback takes for a limit that was not read.
+    pub(super) unread: Option<Unread>,
+}
+
+/// When a circuit opens and closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Circuit {
+    pub(super) trip_after: u32,
+    pub(super) probe_every_us: u64,
+    pub(super) return_after: u32,
+}
+
+/// The limit of an id whose stored one was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    LastSeen,
+    Given,
+    Refused,
 }
 
 /// How a limit is stored.
@@ -397,6 +420,24 @@ impl Plan {
             && (lost, late, twice, stuck) == (0, 0, 0, 0)
             && self.link.is_none_or(Link::is_calm)
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
+    }
+
+    /// Returns how long a call may take, if no process stands still: one or several calls to the store.
+    pub(super) fn longest_call_us(&self) -> Option<u64> {
+        let stands_still = |wrong| {
+            matches!(wrong, Wrong::Pause { .. } | Wrong::Stall { .. } | Wrong::BlockRuntime { .. })
+        };
+        let Options { coalescing, stored, prefetch, .. } = self.options;
+        let calls = 1
+            + 2 * u64::from(coalescing)
+            + 2 * u64::from(prefetch.is_some())
+            + 3 * u64::from(stored.is_some());
+        let longest_us = calls * (self.timeout_us + self.timeout_us / 8);
+        let is_real = self.heal_us == FOREVER;
+        match self.is_calm() {
+            true => Some(self.timeout_us),
+            false => (!is_real && !self.has(stands_still)).then_some(longest_us),
+        }
     }
 
     /// Returns for how long a job does not poll its futures, at most.

@@ -43,7 +43,7 @@ impl Plan {
 }
 
 /// What makes a world simpler.
-const CALM: [fn(&mut Plan); 19] = [
+const CALM: [fn(&mut Plan); 21] = [
     |plan| plan.link = None,
     |plan| {
         plan.runtimes = 1;
@@ -65,6 +65,8 @@ const CALM: [fn(&mut Plan); 19] = [
     |plan| plan.options.prefetch = None,
     |plan| plan.options.coalescing = false,
     |plan| plan.options.deny_cache = false,
+    |plan| plan.options.max_age_us = None,
+    |plan| (plan.options.circuit, plan.options.unread) = (None, None),
     |Plan { options: Options { fallback, .. }, .. }| {
         *fallback = fallback.filter(|it| *it == Instead::Closed);
     },
