@@ -48,8 +48,10 @@
 //! - a `default_command_timeout`, if calls go without [`RetryStore`];
 //! - the crate's feature `custom-reconnect-errors` off: it gives one call's error to all.
 //!
-//! It is not checked, and ends with the runtime that it was started in. Its `UnresponsiveConfig` notices a silent server
-//! only if no calls are sent. Leave `TcpConfig::nodelay` off: it writes each call separately. A limiter with
+//! It is checked by `PING` as the store's own one is, and ends with the runtime that it was started in. It alone replaces a
+//! connection that fell silent; until then calls are `NotDone`. Its `UnresponsiveConfig` does so if no calls are sent
+//! meanwhile, and TCP keepalive if nothing is acknowledged: [`connection_config`] sets both. Leave `TcpConfig::nodelay`
+//! off: it writes each call separately. A limiter with
 //! [`with_coalescing`](lockage::Limiter::with_coalescing) puts concurrent requests into few calls.
 //!
 //! # Waiting for replicas
@@ -76,26 +78,29 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod given;
 mod open;
 mod own;
 mod pubsub;
 
 use std::time::Duration;
 
-use fred::clients::{Client, Pool};
+use fred::clients::Client;
 use fred::error::{Error as ClientError, ErrorKind};
 use fred::interfaces::{ClientLike, ClusterInterface};
 use fred::types::config::{Config, Options, Server};
 use fred::types::{ClusterHash, CustomCommand, Value};
 use fred::util::redis_keyslot;
 use lockage_redis::{
-    Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, hint, host_and_port,
+    Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, before_sending, hint,
+    host_and_port,
 };
 use own::Own;
 
 pub use fred;
+pub use given::{Given, Shared};
 pub use lockage::*;
-pub use own::Reconnecting;
+pub use own::{Reconnecting, connection_config};
 
 /// Records on a Redis or Valkey server or cluster.
 ///
@@ -123,13 +128,16 @@ impl FredStore {
     }
 }
 
-impl<C> FredStore<Shared<C>> {
+impl<C> FredStore<Shared<C>>
+where
+    Given<C>: Link + Clone + 'static,
+{
     /// Creates a store on this `Client` or `Pool`. The server's clock decides.
     ///
     /// A client without a `ReconnectPolicy` never answers again once its connection is lost, and is refused: each call
     /// is `Misconfigured`.
     pub fn new(client: C) -> Self {
-        FredStore(LuaStore::new(Shared(client)))
+        FredStore(LuaStore::new(Shared::new(client)))
     }
 }
 
@@ -156,40 +164,6 @@ const NOT_SENT: [&str; 6] = [
 /// Its message in place of a `MOVED` or an `ASK`, when it has learnt which node has the slot.
 const REDIRECTED: &str = "Too many redirections.";
 
-/// A client or a pool of the application's own.
-#[derive(Clone, Debug)]
-pub struct Shared<C>(pub(crate) C);
-
-impl Link for Shared<Client> {
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        send_by(&self.0, request).await
-    }
-
-    fn is_cluster(&self) -> bool {
-        self.0.is_clustered()
-    }
-
-    fn server(&self) -> Option<String> {
-        Some(address(&self.0.client_config()))
-    }
-}
-
-/// Each call goes to the next connected client.
-impl Link for Shared<Pool> {
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        send_by(self.0.next_connected(), request).await
-    }
-
-    // `Pool::next` would skip a client for the next call: in a pool of two, always the same one.
-    fn is_cluster(&self) -> bool {
-        self.0.clients()[0].is_clustered()
-    }
-
-    fn server(&self) -> Option<String> {
-        Some(address(&self.0.clients()[0].client_config()))
-    }
-}
-
 /// Returns the server's address, or those of the nodes or sentinels that lead to it.
 pub(crate) fn address(config: &Config) -> String {
     let hosts = config.server.hosts();
@@ -198,16 +172,22 @@ pub(crate) fn address(config: &Config) -> String {
     hosts.iter().map(name).collect::<Vec<_>>().join(",")
 }
 
-pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
+/// Checks that the client recovers by itself, and leaves redirections to the store.
+pub(crate) fn usable(client: &Client) -> Result<(), LinkError> {
     lockage_redis::in_tokio()?;
     if client.client_reconnect_policy().is_none() {
         return Err(refused("a client of your own needs a ReconnectPolicy to recover"));
     }
+    if client.is_clustered() && client.connection_config().max_redirections != 0 {
+        return Err(refused("a client of a cluster needs max_redirections: 0"));
+    }
+    Ok(())
+}
+
+pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
+    usable(client)?;
     if !client.is_clustered() {
         return read(send_once(client, request).await);
-    }
-    if client.connection_config().max_redirections != 0 {
-        return Err(refused("a client of a cluster needs max_redirections: 0"));
     }
     // After one redirection the client has asked who has the slot; after two, the slot is on its way.
     match request.redirections() % 3 {
@@ -229,6 +209,14 @@ async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, Clie
     Box::pin(client.with_options(&once(request.left())).custom(command, arguments)).await
 }
 
+/// Sends a `PING`, and also waits until the client has reconnected: it may be sent twice.
+pub(crate) async fn check_by(client: &Client, ping: &Request<'_>) -> Result<Reply, LinkError> {
+    lockage_redis::in_tokio()?;
+    let options = Options { fail_fast: false, max_attempts: Some(3), ..once(ping.left()) };
+    let (command, arguments) = command(ping);
+    read(Box::pin(client.with_options(&options).custom(command, arguments)).await)
+}
+
 pub(crate) fn once(timeout: Option<Duration>) -> Options {
     let (max_attempts, max_redirections) = (Some(1), Some(0));
     Options { max_attempts, max_redirections, timeout, fail_fast: true, ..Options::default() }
@@ -245,15 +233,20 @@ pub(crate) fn command(request: &Request<'_>) -> (CustomCommand, Vec<Value>) {
 /// single nodes do.
 async fn follow(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
     let owner = owner(client, request)?;
-    let node = Own::node(client, owner.clone()).await?;
+    let node = before_sending(request, Own::node(client, owner.clone())).await?;
     let error = match send_once(&node.client, request).await {
         Err(error) if error.is_ask() => error,
         result => return read(result),
     };
     let address = error.details().rsplit(' ').next().unwrap_or_default();
-    let node = Own::node(client, server(address, &owner)?).await?;
-    read(send_once(&node.client, &Request::new("ASKING")).await)
-        .map_err(|error| LinkError::not_sent(error).on(Health::Good))?;
+    let target = server(address, &owner)?;
+    let asked = async {
+        let node = Own::node(client, target).await?;
+        read(send_once(&node.client, &Request::new("ASKING")).await)
+            .map_err(|error| LinkError::not_sent(error).on(Health::Good))?;
+        Ok(node)
+    };
+    let node = before_sending(request, asked).await?;
     read(send_once(&node.client, request).await)
 }
 

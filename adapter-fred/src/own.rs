@@ -7,8 +7,8 @@ use fred::clients::{Client, Pipeline};
 use fred::error::Error;
 use fred::interfaces::{ClientLike, EventInterface};
 use fred::types::config::{
-    Config, ConnectionConfig, Options, PerformanceConfig, ReconnectPolicy, Server, ServerConfig,
-    TcpConfig, UnresponsiveConfig,
+    Config, ConnectionConfig, PerformanceConfig, ReconnectPolicy, Server, ServerConfig, TcpConfig,
+    UnresponsiveConfig,
 };
 use fred::types::{ConnectHandle, RespVersion, Value};
 use lockage_redis::{
@@ -19,7 +19,7 @@ use socket2::TcpKeepalive;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 
-use crate::{address, command, not_connected, once, owner, read, send_by, server};
+use crate::{address, check_by, command, not_connected, once, owner, read, send_by, server};
 
 const CONNECT: Duration = Duration::from_secs(1);
 
@@ -126,6 +126,7 @@ impl Link for Own {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         let sent = send_by(&self.client, request).await;
         sent.map_err(|error| match error.was_sent() {
+            true if self.was_queued(&error) => error.unsent(),
             true => error,
             false => error.misconfigured(self.latest_hint()),
         })
@@ -135,12 +136,8 @@ impl Link for Own {
         self.task.is_finished()
     }
 
-    /// Also waits until the client has reconnected: a ping may be sent twice.
     async fn check(&self, ping: &Request<'_>) -> Result<Reply, LinkError> {
-        in_tokio()?;
-        let options = Options { fail_fast: false, max_attempts: Some(3), ..once(ping.left()) };
-        let (command, arguments) = command(ping);
-        read(Box::pin(self.client.with_options(&options).custom(command, arguments)).await)
+        check_by(&self.client, ping).await
     }
 }
 
@@ -167,6 +164,15 @@ impl lockage_redis::Pipeline for Own {
 }
 
 impl Own {
+    /// Whether a call without an answer has waited for its connection to come back until its end. With a connection end
+    /// all calls that were sent on it, and the client makes another one only then. The clients of several nodes have
+    /// other connections.
+    fn was_queued(&self, error: &LinkError) -> bool {
+        error.health() == Health::Doubtful
+            && !self.client.is_clustered()
+            && !self.client.is_connected()
+    }
+
     fn latest_hint(&self) -> Option<&'static str> {
         let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
         let (news, latest) = &mut *losses;
@@ -181,8 +187,7 @@ impl Own {
 
     /// Returns a client that reconnects by itself.
     async fn connect(config: Config) -> Result<Arc<Self>, LinkError> {
-        let mut own = connection();
-        own.unresponsive = UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY };
+        let own = connection_config();
         // From 1 ms to 100 ms, for ever. At first it is soon: until then, calls wait in a queue. And a check that waits
         // for it is over before the caller gives up.
         let mut policy = ReconnectPolicy::new_exponential(0, 1, 100, 2);
@@ -254,6 +259,14 @@ async fn refused_by(error: LinkError, config: &Config) -> LinkError {
         }
     }
     if error.hint().is_some() { error.of_master() } else { error }
+}
+
+/// Returns the settings of connections that stores make and keep, for a client of your own: 1 s to connect, no
+/// redirections by itself, and an end for a connection that leaves a command without a reply for 2 s, if nothing else is
+/// sent on it. TCP keepalive begins after 15 s, and on Linux a connection ends 30 s after the last sign of life.
+pub fn connection_config() -> ConnectionConfig {
+    let unresponsive = UnresponsiveConfig { max_timeout: Some(4 * REPLY), interval: REPLY };
+    ConnectionConfig { unresponsive, ..connection() }
 }
 
 fn connection() -> ConnectionConfig {

@@ -1,7 +1,8 @@
 //! The store for blocking callers.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use lockage_redis::{BlockingConnection, BlockingConnections, LinkError, LuaStore, Reply, Request};
 use redis::cluster::{ClusterClientBuilder, ClusterConnection};
@@ -59,18 +60,19 @@ impl BlockingRedisStore {
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, Some(server), false)))
     }
 
-    /// Creates a store on the master that the sentinels name at that time, also after a failover. One caller at a time
-    /// asks them, within the client's own timeout. The client must be one for masters.
+    /// Creates a store on the master that the sentinels name at that time, also after a failover. The client must be one
+    /// for masters.
+    ///
+    /// One caller at a time asks them, each on a thread of its own, since the client also asks the master, without a
+    /// timeout. While a master is silent to that question, calls that need a new connection are `NotDone`.
     pub fn sentinel(client: SentinelClient) -> Self {
-        let client = Mutex::new(client);
-        let master = move || {
-            let mut client = client.lock().unwrap_or_else(PoisonError::into_inner);
-            client.get_client().map_err(not_connected).map_err(|error| match error.hint() {
-                None => error,
-                Some(_) => no_master(error, client.get_sentinel_client()),
-            })
+        let sentinels =
+            Arc::new(Sentinels { client: Some(client).into(), is_back: Condvar::new() });
+        let connect = move |patience| {
+            let began = Instant::now();
+            let master = sentinels.master(patience)?;
+            connect(master, left(patience, began)).map_err(LinkError::of_master)
         };
-        let connect = move |patience| connect(master()?, patience).map_err(LinkError::of_master);
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
@@ -87,6 +89,47 @@ impl BlockingRedisStore {
 }
 
 lockage_redis::delegate_store!(blocking BlockingRedisStore);
+
+/// The client of sentinels, while it asks nothing.
+struct Sentinels {
+    client: Mutex<Option<SentinelClient>>,
+    is_back: Condvar,
+}
+
+impl Sentinels {
+    fn client(&self) -> MutexGuard<'_, Option<SentinelClient>> {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns a client of the master, if it is known within this time.
+    fn master(self: &Arc<Self>, patience: Duration) -> Result<Client, LinkError> {
+        let (began, late) = (Instant::now(), || LinkError::not_sent(NO_MASTER));
+        let waits = self.is_back.wait_timeout_while(self.client(), patience, |it| it.is_none());
+        let taken = waits.unwrap_or_else(PoisonError::into_inner).0.take();
+        let mut client = taken.ok_or_else(late)?;
+        let (told, answer) = mpsc::channel();
+        let sentinels = Arc::clone(self);
+        thread::spawn(move || {
+            let master = client.get_client().map_err(not_connected);
+            let master = master.map_err(|error| match error.hint() {
+                None => error,
+                Some(_) => no_master(error, client.get_sentinel_client()),
+            });
+            *sentinels.client() = Some(client);
+            sentinels.is_back.notify_one();
+            // Its caller may have given up.
+            _ = told.send(master);
+        });
+        answer.recv_timeout(left(patience, began)).map_err(|_| late())?
+    }
+}
+
+const NO_MASTER: &str = "the sentinels and the master have not answered in time";
+
+/// Returns what is left of this time; some, as the client takes no time at all for an error.
+fn left(patience: Duration, began: Instant) -> Duration {
+    patience.saturating_sub(began.elapsed()).max(Duration::from_millis(1))
+}
 
 fn connect(client: Client, patience: Duration) -> Result<Connection<redis::Connection>, LinkError> {
     let client = kept_alive(client);

@@ -1,5 +1,9 @@
 //! Connections and pools of the application's own.
 
+#[cfg(any(feature = "deadpool", feature = "bb8"))]
+use futures_util::TryFutureExt;
+#[cfg(any(feature = "deadpool", feature = "bb8"))]
+use lockage_redis::before_sending;
 use lockage_redis::{Link, LinkError, Reconnecting, Reply, Request, check_before};
 use redis::aio::MultiplexedConnection;
 
@@ -58,10 +62,11 @@ impl Link for Given<redis::aio::ConnectionManager> {
 impl Link for Given<deadpool_redis::Pool> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // In boxes, or futures around these are too deep for the compiler.
-        let connection = Box::pin(self.0.get()).await.map_err(|error| match error {
+        let connection = Box::pin(self.0.get()).map_err(|error| match error {
             deadpool_redis::PoolError::Backend(error) => not_connected(error).before_sending(),
             other => LinkError::not_sent(other),
-        })?;
+        });
+        let connection = before_sending(request, connection).await?;
         Box::pin(query(request, connection)).await
     }
 
@@ -74,11 +79,11 @@ impl Link for Given<deadpool_redis::Pool> {
 impl Link for Given<bb8::Pool<redis::Client>> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // Multiplexed: what is left of a call that is dropped does not reach the next one.
-        let connection = Box::pin(self.0.get()).await.map_err(|error| match error {
+        let connection = Box::pin(self.0.get()).map_err(|error| match error {
             bb8::RunError::User(error) => not_connected(error).before_sending(),
             other @ bb8::RunError::TimedOut => LinkError::not_sent(other),
-        })?;
-        let connection = connection.clone();
+        });
+        let connection = before_sending(request, connection).await?.clone();
         Box::pin(query(request, connection)).await
     }
 

@@ -153,7 +153,8 @@ impl RedisStore {
     }
 
     /// Creates a store on the master that the sentinels name, also after a failover. The client must be one for
-    /// masters.
+    /// masters. One caller at a time asks them: while its runtime is blocked, calls that need a new connection are
+    /// `NotDone`.
     pub fn sentinel(client: SentinelClient) -> Self {
         let client = Arc::new(Mutex::new(client));
         let master = move || {

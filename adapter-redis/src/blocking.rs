@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::call::Reply;
-use crate::check::{IDLE, ping};
+use crate::check::{IDLE, NOT_IN_TIME, ping};
 use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
@@ -94,6 +94,11 @@ impl Link for BlockingConnections {
             Some(connection) => connection,
             None => (self.inner.connect)(left())?,
         };
+        // To connect can take longer than its time, as through sentinels.
+        if request.deadline().is_some_and(|deadline| deadline <= now()) {
+            self.inner.idle.give((connection, now()), Health::Good);
+            return Err(LinkError::not_sent(NOT_IN_TIME));
+        }
         let result = connection.send(request, left());
         let health = match &result {
             // A client that blocks learns who has the slot when it connects.

@@ -1,5 +1,7 @@
-//! Whether a connection is still there, before a request is sent on it.
+//! The time before a request is sent: its connection is made, or proves that it is still there.
 
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use crate::call::Reply;
@@ -31,3 +33,50 @@ pub async fn check_before(request: &Request<'_>, connection: &impl Link) -> Resu
         (health, _) => Err(LinkError::of("no reply to a check", false, health)),
     }
 }
+
+/// Waits for something that a request needs before it can be sent, such as a connection, for as long as its caller.
+///
+/// No timer is needed: a caller polls a call once more when it gives up, and that is when this ends. Nothing is sent on
+/// a connection that comes too late.
+///
+/// # Errors
+/// Those of `needed`, or [`LinkError`] of a request that was not sent in time.
+pub async fn before_sending<T>(
+    request: &Request<'_>,
+    needed: impl Future<Output = Result<T, LinkError>>,
+) -> Result<T, LinkError> {
+    let late = |polled| match polled {
+        Poll::Ready(Err(error)) => Err(error),
+        _ => Err(LinkError::not_sent(NOT_IN_TIME).on(Health::Doubtful)),
+    };
+    until(|| request.left(), needed, late).await
+}
+
+/// Returns the output of `future`, or once it is polled after the end of its time, `late` of what it returns then. That
+/// time is asked for when the future first pends: one that is ready at once, as most are, costs no look at a clock.
+pub(crate) async fn until<T>(
+    left: impl FnOnce() -> Option<Duration>,
+    future: impl Future<Output = T>,
+    late: impl FnOnce(Poll<T>) -> T,
+) -> T {
+    let mut future = pin!(future);
+    let first = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
+    if let Poll::Ready(output) = first.await {
+        return output;
+    }
+    let Some(end) = left().and_then(|left| now().checked_add(left)) else {
+        return future.await;
+    };
+    let later = std::future::poll_fn(|context| {
+        let polled = future.as_mut().poll(context);
+        let is_late = now() >= end;
+        if polled.is_ready() || is_late { Poll::Ready((polled, is_late)) } else { Poll::Pending }
+    });
+    match later.await {
+        (Poll::Ready(output), false) => output,
+        (polled, _) => late(polled),
+    }
+}
+
+/// Why a request was not sent.
+pub(crate) const NOT_IN_TIME: &str = "there was no connection in time, and nothing was sent";

@@ -36,7 +36,7 @@ pub use address::{Address, Login, Node, Protocol, Target, Tls, host_and_port};
 pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};
-pub use check::{IDLE, check_before};
+pub use check::{IDLE, before_sending, check_before};
 #[doc(hidden)]
 pub use clock::simulate_time;
 pub use connections::Connections;

@@ -261,14 +261,19 @@ impl<'a> Request<'a> {
     /// Returns how long its caller waits from now on, less [`Request::LEAD`], and at least a millisecond: a client that
     /// forgets a request only by its own timer does so first.
     pub fn left(&self) -> Option<Duration> {
-        let left = self.deadline?.saturating_duration_since(now());
-        Some((left - (left / 4).min(Self::LEAD)).max(Duration::from_millis(1)))
+        self.deadline.map(left_until)
     }
 
     /// Returns the time after which no caller waits for the reply, if there is one.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
+}
+
+/// Returns how long a caller waits that drops its call at this deadline, as [`Request::left`] does.
+pub(crate) fn left_until(deadline: Instant) -> Duration {
+    let left = deadline.saturating_duration_since(now());
+    (left - (left / 4).min(Request::LEAD)).max(Duration::from_millis(1))
 }
 
 /// What a call says about its connection.
@@ -357,8 +362,9 @@ impl LinkError {
         self.unsent().on(Health::Lost)
     }
 
-    /// Marks an error of a check.
-    pub(crate) fn unsent(self) -> Self {
+    /// Marks an error of a request that was not sent after all, such as one of a check.
+    #[must_use]
+    pub fn unsent(self) -> Self {
         LinkError { was_sent: false, ..self }
     }
 

@@ -9,7 +9,7 @@ use futures_util::future::Shared;
 
 use crate::attempt::{Attempt, Made, Make, Making};
 use crate::call::Reply;
-use crate::check::{IDLE, check_before};
+use crate::check::{IDLE, before_sending, check_before};
 use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::store::CLOSED;
@@ -70,7 +70,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
     }
 
     /// Creates a connection to all nodes of a cluster. One node may be silent, so a connection in doubt is replaced
-    /// while it is still used: that delays no call to the others. It counts as idle if no node has been used.
+    /// while it is still used: that delays no call but those that fail a check. It counts as idle if no node has been
+    /// used.
     pub fn of_cluster<F>(make: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<C, LinkError>> + Send + 'static,
@@ -100,7 +101,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         // Boxed, since a program's futures, with a client's below them, would nest too deep for the
         // compiler's usual limit.
         let mut call = async {
-            let (mut using, connection) = self.ready(request).await?;
+            let (mut using, connection) = before_sending(request, self.ready(request)).await?;
             let (output, health) = call(connection).await;
             using.health = health;
             Ok(output)
@@ -144,7 +145,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                     return Err(error.before_sending());
                 }
             };
-            if is_fresh {
+            // One to several nodes may be made, and one of these be silent.
+            if is_fresh && (checks == 0 || !self.in_background) {
                 return Ok((using, connection));
             }
             let Err(error) = check_before(request, &connection).await else {
@@ -156,6 +158,12 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             let failed = using.current.clone();
             drop(using);
             checks += 1;
+            let next = self.state().next.clone();
+            if let Some(next) = next {
+                // Others use the present one meanwhile; this call has no other way.
+                _ = next.await;
+                self.take_next();
+            }
             let is_kept = self.state().current.ptr_eq(&failed);
             if checks == CHECKS || (is_kept && error.health() == Health::Doubtful) {
                 return Err(error);
@@ -213,7 +221,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             _ if is_whole && using.check.is_none() => state.doubts = state.doubts.max(1),
             _ => state.doubts += 1,
         }
-        let has_failed = is_whole && using.check == Some(Check::Failed);
+        let has_failed = using.check == Some(Check::Failed);
         if !(has_failed || state.doubts >= DOUBTS)
             || now().saturating_duration_since(state.since) < AGE
         {

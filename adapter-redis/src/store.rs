@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
@@ -16,8 +17,9 @@ use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
+use crate::check::until;
 use crate::clock::now;
-use crate::link::{Link, LinkError, Request};
+use crate::link::{Link, LinkError, Request, left_until};
 
 /// Records on a Redis or Valkey server or cluster, reached through a [`Link`].
 #[derive(Clone, Debug)]
@@ -214,7 +216,10 @@ impl<L: Link> LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        join_all(calls.iter().map(|(key, command)| self.call(key, *command, deadline))).await
+        let each = calls.iter().map(|(key, command)| {
+            by(deadline, self.call(key, *command, deadline), || Err(no_reply()))
+        });
+        join_all(each).await
     }
 }
 
@@ -267,7 +272,8 @@ impl<L: Link> Store for LuaStore<L> {
         let parts = batches.into_iter().map(|batch| {
             let (these, others) = left.split_at(batch.len());
             left = others;
-            self.call_batch(batch, these, deadline)
+            let late = || these.iter().map(|_| Err(no_reply())).collect();
+            by(deadline, self.call_batch(batch, these, deadline), late)
         });
         join_all(parts.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
@@ -284,6 +290,20 @@ impl<L: Link> Notifications for LuaStore<L> {
             other => other,
         })
     }
+}
+
+/// Returns the output of a part of a batch, or `late` after the deadline, so that those parts that have an outcome keep it.
+async fn by<T>(
+    deadline: Option<Instant>,
+    part: impl Future<Output = T>,
+    late: impl FnOnce() -> T,
+) -> T {
+    let left = || deadline.map(left_until);
+    until(left, part, |polled| if let Poll::Ready(output) = polled { output } else { late() }).await
+}
+
+fn no_reply() -> StoreError {
+    LinkError::unanswered("no reply in time").into()
 }
 
 pub(crate) const CLOSED: &str = "the store is closed";
@@ -331,5 +351,52 @@ impl TimeSource {
 impl fmt::Debug for TimeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.0.is_some() { "TimeSource::caller" } else { "TimeSource::SERVER" })
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use lockage_core::Reset;
+
+    use super::*;
+
+    /// A cluster, one of whose nodes is silent.
+    struct OneIsSilent;
+
+    impl Link for OneIsSilent {
+        async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+            match request.key() {
+                Some("test:{silent}") => std::future::pending().await,
+                Some("test:{unsent}") => Err(LinkError::not_sent("refused")),
+                _ => Err(LinkError::unanswered("lost")),
+            }
+        }
+
+        fn is_cluster(&self) -> bool {
+            true
+        }
+    }
+
+    /// A part of a batch that has an outcome keeps it where others have none in time.
+    #[test]
+    fn each_part_of_a_batch_has_its_own_outcome() {
+        let keys = ["unsent", "silent", "lost"].map(|id| Key::new("test", id).unwrap());
+        let calls = keys.each_ref().map(|key| (key, &Reset));
+        let patience = Duration::from_millis(20);
+        let store = LuaStore::new(OneIsSilent);
+        let mut batch = Box::pin(store.execute_batch(&calls, patience));
+        let mut poll = || {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            batch.poll_unpin(&mut context)
+        };
+        assert!(poll().is_pending());
+        std::thread::sleep(patience);
+        let Poll::Ready(outcomes) = poll() else { panic!("its caller has given up") };
+        let is_done = [
+            matches!(outcomes[0], Err(StoreError::NotDone(_))),
+            matches!(outcomes[1], Err(StoreError::Unknown(_))),
+            matches!(outcomes[2], Err(StoreError::Unknown(_))),
+        ];
+        assert_eq!(is_done, [true; 3], "{outcomes:?}");
     }
 }

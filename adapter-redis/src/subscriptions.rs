@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -12,7 +12,8 @@ use lockage::notifications::{
 use lockage_lua::SHARDED_CHANNELS;
 
 use crate::call::Reply;
-use crate::link::{Health, Link, LinkError, Request};
+use crate::check::until;
+use crate::link::{Health, Link, LinkError, REPLY, Request};
 use crate::reconnecting::Reconnecting;
 use crate::sync::{Mutex, lock};
 
@@ -173,7 +174,15 @@ impl<P: PubSub> Subscriber for Listening<P> {
                 let health = Health::of(result.as_ref());
                 (result, health)
             };
-            match connections.with(&Request::new("SUBSCRIBE"), subscribe).await {
+            let request = Request::new("SUBSCRIBE");
+            let subscribing = connections.with(&request, subscribe);
+            // A client's timer may be one of a runtime that is blocked, as is the connection then: the next attempt
+            // checks that, and makes another one in the runtime of its caller.
+            let late = |polled| match polled {
+                Poll::Ready(result) => result,
+                Poll::Pending => Err(LinkError::not_sent("no reply to a subscription")),
+            };
+            match until(|| Some(REPLY), subscribing, late).await {
                 Ok(Ok(Reply::Error(error))) => Err(Arc::new(error) as SubscribeError),
                 Ok(Ok(_)) => Ok(()),
                 Ok(Err(error)) | Err(error) => Err(Arc::new(error) as SubscribeError),

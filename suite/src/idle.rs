@@ -103,7 +103,8 @@ impl<S: Store, R: Runtime> Idle<'_, S, R> {
         format!("{}-faults", self.name)
     }
 
-    fn key(&self) -> Key {
+    /// Returns the key of all calls.
+    pub fn key(&self) -> Key {
         Key::new(&self.prefix(), "id").expect("no braces")
     }
 }

@@ -167,6 +167,47 @@ fn nothing_is_sent_on_a_connection_that_fails_its_check() {
     assert_eq!(sent(&all, Health::Good), (3, 3));
 }
 
+/// It waits for the next connection, which is checked as well: one to other nodes shows nothing of this one.
+#[test]
+fn a_call_to_a_cluster_leaves_a_connection_that_fails_its_check() {
+    let (reconnecting, behaviour) = tested();
+    let all = (Reconnecting { in_background: true, ..reconnecting }, behaviour);
+    sent(&all, Health::Good);
+    idle(&all.0);
+    all.1.silent.store(1, Ordering::Relaxed);
+    let error = pollster::block_on(all.0.with(&ping(), async |_| ((), Health::Good)));
+    assert!(!error.unwrap_err().was_sent(), "a young one is given time");
+    all.0.state().since = Instant::now() - AGE;
+    assert_eq!(sent(&all, Health::Good), (2, 3));
+    assert_eq!(sent(&all, Health::Good), (2, 3));
+}
+
+/// A connection that comes when its caller has given up carries nothing, nor does one that never comes.
+#[test]
+fn a_call_that_has_no_connection_in_time_is_not_sent() {
+    let patience = Duration::from_millis(20);
+    for comes in [true, false] {
+        let comes_at = Instant::now() + patience;
+        let reconnecting = Reconnecting::<u32>::new(move || {
+            std::future::poll_fn(move |_| match comes && Instant::now() >= comes_at {
+                true => Poll::Ready(Ok(1)),
+                false => Poll::Pending,
+            })
+        });
+        let ping = ping().by(Some(Instant::now() + patience));
+        let mut call = Box::pin(reconnecting.with(&ping, async |_| panic!("it is sent")));
+        let mut poll = || {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let polled: Poll<Result<(), LinkError>> = call.poll_unpin(&mut context);
+            polled
+        };
+        assert!(poll().is_pending());
+        std::thread::sleep(patience);
+        let Poll::Ready(Err(error)) = poll() else { panic!("its caller has given up") };
+        assert!(!error.was_sent(), "{error:?}");
+    }
+}
+
 #[test]
 fn one_that_left_a_use_without_an_answer_is_checked() {
     let all = tested();

@@ -61,7 +61,8 @@ pub trait Spawn: Runtime {
     }
 }
 
-/// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer.
+/// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer, and once more
+/// when time is up: a call that was not sent says so then.
 pub(crate) async fn within<R: Runtime, F: Future>(
     runtime: &R,
     patience: Duration,
@@ -73,7 +74,11 @@ pub(crate) async fn within<R: Runtime, F: Future>(
         if let Poll::Ready(output) = future.as_mut().poll(context) {
             return Poll::Ready(Some(output));
         }
-        sleep.as_mut().poll(context).map(|()| None)
+        std::task::ready!(sleep.as_mut().poll(context));
+        Poll::Ready(match future.as_mut().poll(context) {
+            Poll::Ready(output) => Some(output),
+            Poll::Pending => None,
+        })
     })
     .await
 }

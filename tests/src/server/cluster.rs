@@ -205,6 +205,16 @@ impl Cluster {
         self.wait_until_settled();
     }
 
+    /// Restarts a live master on the same port, with its keys and slots, and waits until it has rejoined.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    pub fn restart_with_keys(&mut self, index: usize) {
+        self.nodes[index].restart_with_keys();
+        self.wait_until_settled();
+    }
+
     /// Begins to move the slot of `key` to another master. From now on its master says ASK for keys
     /// that it does not have.
     ///

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use redis::{Connection, FromRedisValue};
 
-use super::{Server, Setup, program, until};
+use super::{Proxy, Server, Setup, program, until};
 
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
@@ -21,6 +21,8 @@ pub struct Sentinels {
     sentinels: Vec<Server>,
     /// The master when it was last waited for.
     master: usize,
+    /// Before server 0, or none.
+    proxy: Option<Proxy>,
 }
 
 impl Sentinels {
@@ -30,15 +32,31 @@ impl Sentinels {
     ///
     /// As [`Server::start`].
     pub fn start() -> Self {
+        Self::launch(false)
+    }
+
+    /// Starts a service whose master stands behind a [`Proxy`]: the sentinels name the proxy, and replicas follow it.
+    /// The sentinels take the master for down after a minute alone.
+    ///
+    /// # Panics
+    ///
+    /// As [`Server::start`].
+    pub fn start_behind_a_proxy() -> Self {
+        Self::launch(true)
+    }
+
+    fn launch(behind_proxy: bool) -> Self {
         let master = launch_server("");
-        let port = master.port().to_string();
+        let proxy = behind_proxy.then(|| Proxy::start(master.port()));
+        let port = proxy.as_ref().map_or(master.port(), Proxy::port).to_string();
         let mut servers = vec![master];
         for _ in 1..SERVERS {
             // In the file, where a sentinel can change it for good.
             servers.push(launch_server(&format!("replicaof 127.0.0.1 {port}\n")));
         }
-        let sentinels = (0..SENTINELS).map(|_| launch_sentinel(&port)).collect();
-        let service = Self { servers, sentinels, master: 0 };
+        let down_after_ms = if behind_proxy { 60_000 } else { DOWN_AFTER_MS };
+        let sentinels = (0..SENTINELS).map(|_| launch_sentinel(&port, down_after_ms)).collect();
+        let service = Self { servers, sentinels, master: 0, proxy };
         service.wait_until_settled();
         service.servers[0].wait_for_replicas(SERVERS - 1);
         service
@@ -57,6 +75,15 @@ impl Sentinels {
     /// The servers that the sentinels watch, those that were killed among them.
     pub fn nodes(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// The proxy before server 0.
+    ///
+    /// # Panics
+    ///
+    /// When the service was not started behind one.
+    pub fn proxy(&self) -> &Proxy {
+        self.proxy.as_ref().expect("it was started behind a proxy")
     }
 
     /// The server that a majority of the sentinels names as the master.
@@ -145,6 +172,21 @@ impl Sentinels {
         self.master = self.master();
     }
 
+    /// Restarts a live server on the same port, with its keys: too fast for the sentinels.
+    ///
+    /// # Panics
+    ///
+    /// When it does not come up.
+    pub fn restart_with_keys(&mut self, index: usize) {
+        self.servers[index].restart_with_keys();
+    }
+
+    /// The port at which the others find a server.
+    fn port(&self, index: usize) -> u16 {
+        let proxy = self.proxy.as_ref().filter(|_| index == 0);
+        proxy.map_or(self.servers[index].port(), Proxy::port)
+    }
+
     fn wait_until_settled(&self) {
         until("all sentinels know all servers and each other", || self.check());
     }
@@ -152,7 +194,7 @@ impl Sentinels {
     /// Whether every sentinel sees the same master, all others, and nothing wrong with any.
     fn check(&self) -> Result<(), String> {
         let master = self.named_master()?;
-        let port = self.servers[master].port().to_string();
+        let port = self.port(master).to_string();
         for own in &self.sentinels {
             let seen: HashMap<String, String> = ask(own, "MASTER")?;
             let expected = [
@@ -194,7 +236,7 @@ impl Sentinels {
         let mut named = Vec::new();
         for own in &self.sentinels {
             let (_, port): (String, u16) = ask(own, "GET-MASTER-ADDR-BY-NAME")?;
-            named.push(self.servers.iter().position(|server| server.port() == port));
+            named.push((0..SERVERS).find(|index| self.port(*index) == port));
         }
         let votes = |index: &usize| named.iter().filter(|name| **name == Some(*index)).count();
         (0..SERVERS).find(|index| votes(index) >= QUORUM).ok_or(format!("they name {named:?}"))
@@ -206,12 +248,13 @@ fn launch_server(file: &str) -> Server {
     Server::launch(Setup { file, options, ..Setup::default() })
 }
 
-fn launch_sentinel(master_port: &str) -> Server {
-    // Longer than the second between two pings, or a server whose role has just changed is taken for
-    // down.
+/// Longer than the second between two pings, or a server whose role has just changed is taken for down.
+const DOWN_AFTER_MS: u32 = 1500;
+
+fn launch_sentinel(master_port: &str, down_after_ms: u32) -> Server {
     let file = &format!(
         "sentinel monitor {SERVICE} 127.0.0.1 {master_port} {QUORUM}\n\
-         sentinel down-after-milliseconds {SERVICE} 1500\n\
+         sentinel down-after-milliseconds {SERVICE} {down_after_ms}\n\
          sentinel failover-timeout {SERVICE} 3000\n"
     );
     let server = Server::launch(Setup { file, options: &["--sentinel"], ..Setup::default() });

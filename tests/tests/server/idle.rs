@@ -3,16 +3,20 @@
 //! The suite's [`Faults`](lockage_suite::Faults) does the same behind a proxy.
 
 use std::cell::RefCell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use fred::clients::{Client, Pool};
+use fred::interfaces::ClientLike;
+use fred::types::config::{Config, ReconnectPolicy};
 use lockage::notifications::{Notifications, Wake};
 use lockage::runtime::{AsyncStd, Runtime, Smol, Tokio};
 use lockage::testing::Blocking;
-use lockage::{AnyStore, Key, Store};
-use lockage_fred::FredStore;
+use lockage::{AnyStore, Key, Store, StoreError, limit};
+use lockage_core::Acquire;
+use lockage_fred::{FredStore, connection_config};
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use lockage_suite::{IDLE, Idle};
-use lockage_tests::server::{Cluster, Sentinels, Server};
+use lockage_tests::server::{Cluster, Proxy, Sentinels, Server};
 
 use crate::pools;
 use crate::topologies::{cluster, sentinels};
@@ -79,19 +83,6 @@ fn redis_rs_in_async_std_notices() {
 }
 
 #[tokio::test]
-async fn redis_rs_under_sentinels_notices() {
-    let all = Sentinels::start();
-    let store = RedisStore::open(&sentinels(&all)).unwrap().with_idle_check(Duration::MAX);
-    let idle = Idle { name: "sentinel", store, runtime: Tokio };
-    let closed = async || {
-        let mut connection = all.connection(all.master());
-        redis::cmd("CLIENT").arg("KILL").arg("TYPE").arg("NORMAL").exec(&mut connection).unwrap();
-        Tokio.sleep(NOTICE).await;
-    };
-    idle.survives("idle close", closed).await;
-}
-
-#[tokio::test]
 async fn fred_notices() {
     let server = Server::start();
     let store = fred(&server).with_idle_check(Duration::MAX);
@@ -135,49 +126,147 @@ async fn a_connection_manager() {
     }
 }
 
-/// Closes all connections of clients to all nodes.
-fn close_all(all: &Cluster) {
-    for node in 0..6 {
-        let mut kill = redis::cmd("CLIENT");
-        kill.arg("KILL").arg("TYPE").arg("NORMAL").exec(&mut all.connection(node)).unwrap();
-    }
-}
+/// Some time after a fault, longer than only a slow server leaves a connection in silence.
+const SILENCE: Duration = IDLE.saturating_mul(2);
 
-async fn cluster_survives(all: Cluster, name: &str, store: impl Store, on: impl Runtime) {
+/// Connections to a master that sentinels name.
+async fn sentinels_survive(
+    all: Sentinels,
+    pause: Duration,
+    name: &str,
+    store: impl Store,
+    on: impl Runtime,
+) {
+    let idle = Idle { name, store, runtime: on.clone() };
+    let all = RefCell::new(all);
     let closed = async || {
-        close_all(&all);
-        on.sleep(NOTICE).await;
+        all.borrow().proxy().disconnect();
+        on.sleep(pause).await;
     };
-    Idle { name, store, runtime: on.clone() }.survives("idle close", closed).await;
+    idle.survives("idle close", closed).await;
+    let restarted = async || {
+        all.borrow_mut().restart_with_keys(0);
+        on.sleep(pause).await;
+    };
+    idle.survives("restart while idle", restarted).await;
+    let silenced = async || {
+        all.borrow().proxy().forget_connections();
+        on.sleep(SILENCE).await;
+    };
+    idle.survives("silence", silenced).await;
 }
 
 #[tokio::test]
-async fn redis_rs_cluster_notices() {
-    let all = Cluster::start();
-    let store = RedisStore::open(&cluster(&all)).unwrap().with_idle_check(Duration::MAX);
-    cluster_survives(all, "cluster", store, Tokio).await;
+async fn redis_rs_under_sentinels() {
+    let all = Sentinels::start_behind_a_proxy();
+    let store = RedisStore::open(&sentinels(&all)).unwrap();
+    sentinels_survive(all, NOTICE, "sentinels", store, Tokio).await;
+}
+
+#[tokio::test]
+async fn fred_under_sentinels() {
+    let all = Sentinels::start_behind_a_proxy();
+    let store = FredStore::open(&sentinels(&all)).unwrap();
+    sentinels_survive(all, IDLE, "fred sentinels", store, Tokio).await;
+}
+
+#[tokio::test]
+async fn redis_rs_sync_under_sentinels() {
+    let all = Sentinels::start_behind_a_proxy();
+    let store = BlockingRedisStore::open(&sentinels(&all)).unwrap();
+    let store = Blocking::new(store, Duration::from_secs(5));
+    sentinels_survive(all, IDLE, "sync sentinels", store, Tokio).await;
+}
+
+/// The nodes of a cluster, all of which a fault meets. The one that restarts has the key.
+async fn cluster_survives<S: Store>(
+    pause: Duration,
+    name: &str,
+    open: impl FnOnce(&str) -> S,
+    on: impl Runtime,
+) {
+    let all = Cluster::start_behind_proxies();
+    let store = open(&cluster(&all));
+    let idle = Idle { name, store, runtime: on.clone() };
+    let all = RefCell::new(all);
+    let each = |fault: fn(&Proxy)| (0..6).for_each(|node| fault(all.borrow().proxy(node)));
+    let closed = async || {
+        each(Proxy::disconnect);
+        on.sleep(pause).await;
+    };
+    idle.survives("idle close", closed).await;
+    let restarted = async || {
+        let node = all.borrow().master_of(idle.key().as_str());
+        all.borrow_mut().restart_with_keys(node);
+        on.sleep(pause).await;
+    };
+    idle.survives("restart while idle", restarted).await;
+    let silenced = async || {
+        each(Proxy::forget_connections);
+        on.sleep(SILENCE).await;
+    };
+    idle.survives("silence", silenced).await;
+}
+
+#[tokio::test]
+async fn redis_rs_cluster() {
+    cluster_survives(NOTICE, "cluster", |at| RedisStore::open(at).unwrap(), Tokio).await;
 }
 
 #[test]
-fn redis_rs_cluster_in_smol_notices() {
-    let all = Cluster::start();
-    let store = RedisStore::open(&cluster(&all)).unwrap().with_idle_check(Duration::MAX);
-    smol::block_on(cluster_survives(all, "cluster smol", store, Smol));
+fn redis_rs_cluster_in_smol() {
+    let open = |at: &str| RedisStore::open(at).unwrap();
+    smol::block_on(cluster_survives(NOTICE, "cluster smol", open, Smol));
 }
 
 #[tokio::test]
-async fn fred_cluster_notices() {
-    let all = Cluster::start();
-    let store = FredStore::open(&cluster(&all)).unwrap();
-    cluster_survives(all, "fred cluster", store, Tokio).await;
+async fn fred_cluster() {
+    cluster_survives(IDLE, "fred cluster", |at| FredStore::open(at).unwrap(), Tokio).await;
 }
 
 #[tokio::test]
 async fn redis_rs_sync_cluster() {
-    let all = Cluster::start();
-    let store = BlockingRedisStore::open(&cluster(&all)).unwrap().with_idle_check(Duration::ZERO);
-    cluster_survives(all, "sync cluster", Blocking::new(store, Duration::from_secs(5)), Tokio)
-        .await;
+    let open =
+        |at: &str| Blocking::new(BlockingRedisStore::open(at).unwrap(), Duration::from_secs(5));
+    cluster_survives(IDLE, "sync cluster", open, Tokio).await;
+}
+
+/// A client of the application's own recovers by its own settings, and nothing is sent into silence meanwhile.
+#[tokio::test]
+async fn a_client_and_a_pool_of_fred_with_the_settings_of_the_store() {
+    let (settings, policy) = (connection_config(), ReconnectPolicy::new_constant(0, 1));
+    let servers = [Server::start(), Server::start()];
+    let [proxy, pooled] = servers.each_ref().map(|server| Proxy::start(server.port()));
+    let config = |proxy: &Proxy| Config::from_url(&proxy.url()).unwrap();
+    let client = Client::new(config(&proxy), None, Some(settings.clone()), Some(policy.clone()));
+    client.init().await.unwrap();
+    given_survives(&proxy, FredStore::new(client)).await;
+    let pool = Pool::new(config(&pooled), None, Some(settings), Some(policy), 2).unwrap();
+    pool.init().await.unwrap();
+    given_survives(&pooled, FredStore::new(pool)).await;
+}
+
+async fn given_survives(proxy: &Proxy, store: impl Store + Clone) {
+    let idle = Idle { name: "given", store: store.clone(), runtime: Tokio };
+    let closed = async || {
+        proxy.disconnect();
+        Tokio.sleep(IDLE).await;
+    };
+    idle.survives("idle close", closed).await;
+    let acquire = Acquire::new(limit!("fixed-window 99/h"), 1).unwrap();
+    let key = Key::new("given", "silence").unwrap();
+    let call = async || store.execute_within(&key, &acquire, IDLE).await;
+    proxy.forget_connections();
+    Tokio.sleep(IDLE).await;
+    let (began, mut answer) = (Instant::now(), call().await);
+    while let Err(error) = answer {
+        assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+        assert!(began.elapsed() < Duration::from_secs(20), "it has not recovered: {error}");
+        // Its settings end a connection that leaves a command without a reply for 2 s, in which no other is sent.
+        Tokio.sleep(5 * IDLE).await;
+        answer = call().await;
+    }
+    assert_eq!(answer.unwrap().remaining, 98, "nothing was sent before");
 }
 
 /// The server's own timeout.

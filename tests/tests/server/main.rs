@@ -27,5 +27,6 @@ mod states;
 mod stores;
 mod three_way;
 mod topologies;
+mod unsent;
 mod vectors;
 mod wake_ups;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use lockage::notifications::{Notification, Notifications, Wake};
-use lockage::{Error, Key, Limiter, Store, StoreError, limit};
+use lockage::runtime::Tokio;
+use lockage::{Error, Key, Limiter, RetryStore, Store, StoreError, limit};
 use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_suite::IDLE;
@@ -179,4 +180,39 @@ fn listens(server: &Server, prefix: &str, store: impl Notifications) {
         assert!(Instant::now() < deadline, "{prefix}: {listening} listen");
         second.block_on(async { tokio::time::timeout(IDLE / 10, waiter.next()).await.ok() });
     }
+}
+
+/// A runtime that is blocked drives the connection. Waiters in another one poll meanwhile, and listen again by one of their
+/// own: on the same channel as the blocked one, and on another.
+#[test]
+fn waiters_listen_again_when_the_runtime_of_their_connection_is_blocked() {
+    let server = Server::start();
+    moves(&server, "redis-rs", RedisStore::open(&server.url()).unwrap());
+    moves(&server, "fred", FredStore::open(&server.url()).unwrap());
+}
+
+fn moves(server: &Server, prefix: &str, store: impl Notifications) {
+    let store = RetryStore::new(store, Tokio, IDLE);
+    let key = |id| Key::new(prefix, id).unwrap();
+    let (blocked, live) = (resting(), running());
+    let kept = blocked.block_on(store.listen(&key("kept"), Wake::All)).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for id in ["other", "kept"] {
+        let mut polls = 0;
+        'polls: loop {
+            polls += 1;
+            assert!(Instant::now() < deadline, "{prefix}: no message for `{id}`");
+            let Ok(mut waiter) = live.block_on(store.listen(&key(id), Wake::All)) else { continue };
+            // As many times as one that hears nothing goes on listening.
+            for _ in 0..9 {
+                let mut publish = redis::cmd("SPUBLISH");
+                publish.arg(key(id).as_str()).arg("").exec(&mut server.connection()).unwrap();
+                let next = async { tokio::time::timeout(IDLE / 10, waiter.next()).await };
+                if live.block_on(next) == Ok(Notification::Message) {
+                    break 'polls;
+                }
+            }
+        }
+    }
+    drop(kept);
 }
