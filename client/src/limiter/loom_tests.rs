@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_channel::oneshot;
+use futures_util::FutureExt;
 use lockage_core::flow::{CircuitBreakerConfig, Route};
 use lockage_core::{Decision, Limit, Timestamp, Verdict};
 use loom::future::block_on;
@@ -94,7 +96,8 @@ const LEASE: Duration = Duration::from_secs(10);
 fn permits(ahead: u64, is_later: &Arc<AtomicBool>) -> Arc<Permits> {
     let (prefetch, later) = (Prefetch::new(ahead, LEASE), Arc::clone(is_later));
     let now = move || if later.load(Ordering::SeqCst) { SECOND + LEASE } else { SECOND };
-    Arc::new(Permits::new(prefetch, now).unwrap())
+    let wait = |answer: oneshot::Receiver<Decision>| answer.map(Result::ok).boxed();
+    Arc::new(Permits::new(prefetch, now, Box::new(wait)).unwrap())
 }
 
 fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_channel::oneshot;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
 use lockage_core::{ConfigError, Decision, Limit, Origin, Verdict};
 
@@ -14,6 +16,7 @@ use super::denials::{not_after, whole_micros};
 use super::prefetch::{Prefetch, PrefetchStats};
 use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
+use crate::runtime::{Runtime, within};
 use crate::sync::{Mutex, lock};
 
 /// What one limiter and its clones hold.
@@ -21,7 +24,12 @@ pub(super) struct Permits {
     shards: Shards<Shard>,
     prefetch: Prefetch,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
+    wait: Box<Wait>,
 }
+
+/// Waits for the answer to another request, for as long as the call of one that is polled can take.
+type Wait =
+    dyn Fn(oneshot::Receiver<Decision>) -> BoxFuture<'static, Option<Decision>> + Send + Sync;
 
 struct Shard {
     keys: Recent<Node>,
@@ -67,13 +75,35 @@ impl Permits {
     pub(super) fn new(
         prefetch: Prefetch,
         now: impl Fn() -> Duration + Send + Sync + 'static,
+        wait: Box<Wait>,
     ) -> Result<Self, ConfigError> {
         let what = "number of keys with permits ahead";
         Ok(Permits {
             shards: Shards::new(prefetch.max_keys, what, Shard::new)?,
             prefetch,
             now: Box::new(now),
+            wait,
         })
+    }
+
+    /// Creates the same for the calls of a store with this timeout.
+    pub(super) fn of_calls(
+        prefetch: Prefetch,
+        runtime: impl Runtime,
+        timeout: Duration,
+    ) -> Result<Self, ConfigError> {
+        let clock = runtime.clone();
+        let wait = move |answer| -> BoxFuture<'static, Option<Decision>> {
+            let runtime = runtime.clone();
+            async move { within(&runtime, timeout, answer).await.and_then(Result::ok) }.boxed()
+        };
+        Permits::new(prefetch, move || clock.now(), Box::new(wait))
+    }
+
+    /// Returns the answer to a request that waits; `None` if it is to go on by itself. The caller that asks may not be
+    /// polled, in a runtime that is blocked, so its call is waited for as long as it can take.
+    pub(super) async fn answer(&self, told: oneshot::Receiver<Decision>) -> Option<Decision> {
+        (self.wait)(told).await
     }
 
     /// Returns what becomes of a request under this limit that is made now.

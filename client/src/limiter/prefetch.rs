@@ -13,7 +13,6 @@ use super::pipeline::{Next, Stage, Target};
 use crate::error::Error;
 use crate::key::Key;
 use crate::retry_store::HasTimeout;
-use crate::runtime::Runtime;
 use crate::store::Store;
 
 /// The default number of keys.
@@ -87,8 +86,8 @@ impl<S: Store> Limiter<S> {
     /// what the store would say. A denial is always the store's, on the request alone, or the deny cache's.
     ///
     /// While a call for permits ahead is in flight, other requests for the id wait for it if its permits suffice for
-    /// them too. A grant serves them in their order, before all later requests. If the call is denied, fails or is
-    /// dropped, they go to the store themselves. A call dropped before its answer wastes its permits.
+    /// them too. A grant serves them in their order, before all later requests. If the call is denied, fails, is
+    /// dropped, or takes longer than the store's timeout since its caller is not polled, they go to the store themselves. A call dropped before its answer wastes its permits.
     ///
     /// All other verbs go to the store, which counts held permits as used: `peek` tells what remains there. A reset or
     /// a block by this limiter or its clones drops their held permits of the id. Other limiters can still spend theirs
@@ -133,8 +132,8 @@ impl<S: Store> Limiter<S> {
             None => roomy()?.into(),
         };
         PrefetchConfig::new(&limit, permits, lease)?;
-        let runtime = self.store.runtime().clone();
-        let held = Permits::new(prefetch, move || runtime.now())?;
+        let (runtime, timeout) = (self.store.runtime().clone(), self.store.timeout());
+        let held = Permits::of_calls(prefetch, runtime, timeout)?;
         self.stages.prefetch = Some(held.into());
         Ok(self)
     }
@@ -185,7 +184,7 @@ impl Permits {
             match step {
                 Step::Spent(decision) => return Ok(Some(decision)),
                 Step::Wait(answer) => {
-                    if let Ok(decision) = answer.await {
+                    if let Some(decision) = self.answer(answer).await {
                         return Ok(Some(decision));
                     }
                 }

@@ -2,6 +2,7 @@
 
 mod coalescing;
 mod locks;
+mod prefetch;
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
