@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use fred::types::config::Config;
 use lockage::observer::{LeaseChange, LeaseEvent, Observer};
 use lockage::runtime::Tokio;
 use lockage::{Locks, RetryStore, Store};
@@ -27,14 +26,22 @@ fn locks<S: Store + 'static>(store: S) -> Locks<S, Tokio> {
 }
 
 fn fred(server: &Server) -> Locks<FredStore, Tokio> {
-    locks(FredStore::connect(Config::from_url(&server.url()).unwrap()))
+    locks(FredStore::open(&server.url()).unwrap())
+}
+
+fn redis_rs(server: &Server) -> Locks<RedisStore, Tokio> {
+    locks(RedisStore::open(&server.url()).unwrap())
 }
 
 /// L6: the runtime of the first acquire ends, and a lock on another one is held until it is released.
 #[test]
 fn l6_a_lock_outlives_the_runtime_of_the_first_acquire() {
     let server = Server::start();
-    let locks = fred(&server);
+    outlives(fred(&server));
+    outlives(redis_rs(&server));
+}
+
+fn outlives<S: Store + Clone + 'static>(locks: Locks<S, Tokio>) {
     let first = runtime();
     first.block_on(async {
         locks.lock("first").unwrap().acquire().await.unwrap().release().await.unwrap();
@@ -60,7 +67,11 @@ fn l6_a_lock_outlives_the_runtime_of_the_first_acquire() {
 #[test]
 fn l8_a_guard_that_outlives_its_runtime_is_given_back() {
     let server = Server::start();
-    let store = FredStore::connect(Config::from_url(&server.url()).unwrap());
+    is_given_back(FredStore::open(&server.url()).unwrap());
+    is_given_back(RedisStore::open(&server.url()).unwrap());
+}
+
+fn is_given_back<S: Store + Clone + 'static>(store: S) {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(500));
     let locks = Locks::new(store, Duration::from_secs(300)).unwrap();
     let lock = locks.lock("third").unwrap();
@@ -88,8 +99,7 @@ impl Observer for Panics {
 #[tokio::test]
 async fn l6_a_lock_does_not_depend_on_its_observer() {
     let server = Server::start();
-    let client = redis::Client::open(server.url()).unwrap();
-    observed(locks(RedisStore::connect(client))).await;
+    observed(redis_rs(&server)).await;
     observed(fred(&server)).await;
 }
 

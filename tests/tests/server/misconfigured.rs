@@ -226,6 +226,27 @@ async fn a_port_of_another_protocol() {
     });
 }
 
+/// With TLS on one side only, a server is silent or resets the connection, as one that is away may: nothing was sent.
+/// It is misconfigured where the client shows more.
+#[tokio::test(flavor = "multi_thread")]
+async fn tls_on_one_side_only() {
+    let without = Server::start();
+    let with = Server::with_tls();
+    let mut addresses = vec![without.url().replace("redis:", "rediss:")];
+    addresses.extend(with.iter().map(|with| with.tls_address().replace("rediss:", "redis:")));
+    for address in &addresses {
+        on_each_client!(address, async |name, store| {
+            let store = RetryStore::new(store, Tokio, Duration::from_millis(1500));
+            let begun = Instant::now();
+            let error = Limiter::new(store, LIMIT).try_acquire("id", 1).await.expect_err(name);
+            let kinds = [ErrorKind::NotDone, ErrorKind::Misconfigured];
+            assert!(kinds.contains(&error.kind()), "{name}: {address}: {error}");
+            assert!(begun.elapsed() < LONG, "{name}: {address}");
+        });
+    }
+    assert_eq!(without.executions(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sentinels_in_the_place_of_a_server_and_the_wrong_password_for_them() {
     let sentinels = Sentinels::start();
