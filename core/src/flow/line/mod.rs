@@ -34,7 +34,8 @@ const LONGEST_JITTER: Duration = Duration::from_millis(100);
 /// A further denial means that other processes took the permit. It then leaves some permits to them: as many times
 /// `retry_after` as fit into a random part of a span, which is a quarter of `retry_after` at first (at least 4 ms), four
 /// times as long with each denial, and at most 100 ms. So the process whose call was admitted goes on, the others seldom
-/// ask, and a permit lies idle for 100 ms at most. A pause is at least 1 ms, growing to 32 ms.
+/// ask, and a permit lies idle for 100 ms at most. Denials count on over one admission: two processes that take turns
+/// would make two calls for each permit. A pause is at least 1 ms, growing to 32 ms.
 ///
 /// A caller that nobody polls must not hold up the others. If no call begins or ends within `silence` of the time at
 /// which one was due, the next caller that looks asks instead, and those before it are passed over until they look
@@ -47,6 +48,8 @@ pub struct Line {
     known: Option<Known>,
     /// Denials since the last admission.
     denials: u32,
+    /// Those before that admission, if it was the first one after them.
+    denials_before: u32,
     /// Calls that failed since the last answer.
     failures: u32,
     /// When a call last began or ended.
@@ -124,6 +127,7 @@ impl Line {
             joined: 0,
             known: None,
             denials: 0,
+            denials_before: 0,
             failures: 0,
             acted_at: Duration::ZERO,
             silence,
@@ -225,11 +229,17 @@ impl Line {
         let Some(index) = self.end_call(number, now) else { return Step::Done };
         self.failures = 0;
         let Place { cost, deadline, asked_at: at, .. } = self.places[index];
+        // Only then does a denial show that other processes take permits.
+        let was_sure = self.due(cost).is_sure;
         if decision.verdict != Verdict::Never {
             let (decision, limit) = (decision.clone(), limit.copied());
             self.known = Some(Known { decision, cost, limit, at });
         }
         let Verdict::Denied { retry_after, .. } = decision.verdict else {
+            self.denials_before = match self.denials {
+                0 => 0,
+                denials => self.denials_before.saturating_add(denials),
+            };
             self.denials = 0;
             self.remove(index);
             return match decision.is_allowed() && !decision.turn_after.is_zero() {
@@ -248,7 +258,8 @@ impl Line {
         }
         // Of calls in flight at one time, the first tells whether other processes take permits.
         if self.is_first(index) {
-            let pause = pause(self.denials, retry_after, random);
+            let before = if was_sure { self.denials_before } else { 0 };
+            let pause = pause(self.denials.saturating_add(before), retry_after, random);
             self.denials = self.denials.saturating_add(1);
             self.places[index].paused_until = at.saturating_add(pause);
         }

@@ -343,3 +343,35 @@ fn no_time_and_no_cost_is_too_large() {
         }
     }
 }
+
+/// Two lines would else be denied in turn, one at each permit.
+#[test]
+fn denials_count_on_over_one_admission() {
+    let mut desk = Desk::new("token-bucket 100/s burst 1");
+    (0..9).for_each(|_| _ = desk.join(1));
+    let period = millis(10);
+    let pause_after_a_denial = |desk: &mut Desk| {
+        // Another process is faster.
+        assert!(desk.decide(1).is_allowed());
+        let first = desk.first().unwrap();
+        assert_eq!(desk.look(first), Look::Ask);
+        let (decision, limit, now) = (desk.decide(1), desk.limit, desk.now);
+        desk.line.answered(first, &decision, Some(&limit), now, u64::MAX);
+        let Look::Sleep(pause) = desk.look(first) else { panic!("its permit is not due") };
+        desk.now += pause;
+        pause
+    };
+    let admitted = |desk: &mut Desk| {
+        let first = desk.first().unwrap();
+        assert_eq!((desk.look(first), desk.ask(first, 1)), (Look::Ask, Step::Done));
+        desk.now += period;
+    };
+    let mut pauses = Vec::new();
+    for _ in 0..4 {
+        pauses.push(pause_after_a_denial(&mut desk));
+        admitted(&mut desk);
+    }
+    assert_eq!(pauses, [10, 20, 76, 122].map(millis));
+    admitted(&mut desk);
+    assert_eq!(pause_after_a_denial(&mut desk), period, "it has them all for now");
+}
