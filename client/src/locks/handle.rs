@@ -242,7 +242,8 @@ where
     fn request(&self, owner: OwnerId) -> AcquireRequest {
         let LockOptions { fair, label, .. } = self.options;
         let (kind, id) = (self.kind.into(), self.manager.random_bits());
-        AcquireRequest { kind, owner, id, fair, label }
+        let made = self.manager.runtime().now();
+        AcquireRequest { kind, owner, id, fair, label, made }
     }
 
     fn pending(&self, request: AcquireRequest, what: Pending, until: Duration) -> PendingRelease {
@@ -325,8 +326,9 @@ where
         };
         let observer = self.options.observer.clone();
         let lease = Lease::new(self.key.clone(), request, grant.token, attempt.home, observer);
-        // What an earlier copy of the call was granted has lasted since then.
+        // What an earlier copy was granted has lasted since then, and not since before the first one.
         let since = sent.saturating_sub(request.kind.lease().saturating_sub(grant.left));
+        let since = since.max(request.made);
         let guard = LockGuard::new(manager, lease, grant.holds, since);
         match guard.deadline() {
             Ok(_) => {}

@@ -67,7 +67,8 @@ fn running(manager: &Manager) -> Running<(), ()> {
 /// A lease whose renewal is under way, and its number.
 fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
     let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
-    let request = AcquireRequest { kind, owner, id: 2, fair: false, label: None };
+    let request =
+        AcquireRequest { kind, owner, id: 2, fair: false, label: None, made: Duration::ZERO };
     let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7, HOME, None));
     let id = manager.watch(&lease, BEGIN);
     assert_eq!(manager.0.state().plan(HOME, SENT, 1, LEASE, Duration::ZERO).renew, [id]);

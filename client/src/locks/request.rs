@@ -27,6 +27,8 @@ pub(super) struct AcquireRequest {
     /// The owner waits in line.
     pub(super) fair: bool,
     pub(super) label: Option<Label>,
+    /// When it was made: nothing was granted to it before.
+    pub(super) made: Duration,
 }
 
 /// The answer to an acquire.

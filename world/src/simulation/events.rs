@@ -31,7 +31,7 @@ pub(super) enum Event {
         node: usize,
         life: u32,
         channel: String,
-        message: String,
+        message: Option<String>,
     },
     /// A request of the shipped store.
     Sent {

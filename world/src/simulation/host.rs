@@ -103,6 +103,8 @@ pub(super) enum Out {
     Sent(Sent),
     /// The shipped store is called for these limiters.
     Called { limiters: Vec<usize> },
+    /// What was subscribed to before that number ends.
+    Unsubscribe { number: u64, channel: String },
     /// A program tells what it was told since it was polled then. It may have stood still meanwhile.
     Saw { seen: Seen, polled_us: u64 },
 }
@@ -423,12 +425,16 @@ impl Replicated for Host {
         C: Command<Outcome: Send> + Sync,
     {
         if let Some(link) = &self.link {
-            return link.execute_acknowledged(self, key, command, replicas, patience).await;
+            let done = link.execute_acknowledged(self, key, command, replicas, patience).await?;
+            self.saw(Seen::Replicated { replicas: done.1 });
+            return Ok(done);
         }
         let done = outcome(self.request(key, command)).await?;
         // Now and then a replica is too slow.
         let missing = u32::from(self.draw(9) == 0);
-        Ok((done, replicas.saturating_sub(missing)))
+        let replicas = replicas.saturating_sub(missing);
+        self.saw(Seen::Replicated { replicas });
+        Ok((done, replicas))
     }
 }
 

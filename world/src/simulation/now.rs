@@ -39,4 +39,12 @@ impl Oracle for Now<'_> {
     fn granted_by(&self, until_us: u64) -> usize {
         self.keys.granted_by(until_us, self.now_us)
     }
+
+    fn kept_for_us(&self, key: &str) -> Option<u64> {
+        self.keys.kept_for_us(key, self.now_us)
+    }
+
+    fn held_since_us(&self, key: &str) -> Option<u64> {
+        self.keys.held_since_us(key, self.now_us)
+    }
 }

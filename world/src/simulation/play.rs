@@ -59,6 +59,8 @@ pub(super) struct World<'p> {
     pub(super) subscribed: BTreeSet<(String, usize, u32)>,
     /// The servers that the shipped store speaks to, if it stands in the place of the simulated one.
     pub(super) servers: Option<Servers>,
+    /// Those that were ended, and as which call of their life. What is published then is on its way to nobody.
+    pub(super) unsubscribed: BTreeMap<(String, usize, u32), u64>,
     /// Until when each server cannot be reached.
     pub(super) away_until_us: [u64; SERVERS],
     pub(super) open: BTreeSet<usize>,
@@ -113,6 +115,7 @@ impl<'p> World<'p> {
             keys: Keys::new(plan, scripts, planted),
             subscribed: BTreeSet::new(),
             servers: Servers::new(plan),
+            unsubscribed: BTreeMap::new(),
             away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
@@ -275,7 +278,7 @@ impl<'p> World<'p> {
                 host.answer(call, answer);
             }
             Event::Published { life, channel, message, .. } if life == *now_life => {
-                host.published(&channel, &message);
+                message.into_iter().for_each(|message| host.published(&channel, &message));
             }
             Event::Pushed { life, socket, channel, message, .. } if life == *now_life => {
                 host.pushed(socket, &channel, message.as_deref());
@@ -324,6 +327,7 @@ impl<'p> World<'p> {
         if stood_until_us > self.now_us {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
+            self.judge.stood.still(node, self.now_us, stood_until_us);
             self.queue.push(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
@@ -378,6 +382,9 @@ impl<'p> World<'p> {
                     self.send(Event::Sent { from, sent_us: self.now_us, sent });
                 }
                 Out::Called { .. } => {}
+                Out::Unsubscribe { number, channel } => {
+                    self.unsubscribed.insert((channel, node, life), number);
+                }
                 Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us)?,
             }
         }
@@ -402,7 +409,7 @@ impl<'p> World<'p> {
         self.say(Who::Client(node), || format!("{seen:?}"));
         match &seen {
             Seen::Ended { job } => _ = self.open.remove(job),
-            Seen::WaitsNoLonger { .. } => self.judge.holders.idle(self.now_us)?,
+            Seen::WaitsNoLonger { .. } => self.judge.waits.idle(self.now_us, &self.judge.exempt)?,
             _ => {}
         }
         self.rare.saw_all(&seen);

@@ -51,22 +51,23 @@ rare! {
     StoodStillInStep: 11, "a process stands still within a step";
     Failover: 17, "a replica takes over that lags behind";
     OldPrimary: 110, "an old primary answers after another one has taken over";
+    Evicted: 55, "the store evicts a key of locks";
     ClockAhead: 33, "the clock of the store is set ahead";
     ClockBack: 33, "the clock of the store is set back";
     Dropped: 2, "the future of a job is dropped";
-    LeftSharedCall: 91, "a caller is dropped, and others share its call or wait for it";
+    LeftSharedCall: 51, "a caller is dropped, and others share its call or wait for it";
     LateCall: 3, "a call arrives for which nobody waits any more";
     Twice: 13, "a request arrives twice";
-    Stuck: 49, "an acquire arrives long after its caller gave it up";
-    RenewalRacesRelease: 62, "a renewal arrives after the release that was sent later";
-    ManagerDropped: 32, "the last handle of locks is dropped right after their guard";
-    ManagerClosed: 130, "locks are closed while their guard is there";
-    Expired: 910, "a holder learns that its lease has ended";
-    Refused: 530, "a holder learns that the store knows of no such grant";
-    HeldTooLong: 86, "a holder has held for as long as it may";
+    Stuck: 54, "an acquire arrives long after its caller gave it up";
+    RenewalRacesRelease: 80, "a renewal arrives after the release that was sent later";
+    ManagerDropped: 44, "the last handle of locks is dropped right after their guard";
+    ManagerClosed: 93, "locks are closed while their guard is there";
+    Expired: 190, "a holder learns that its lease has ended";
+    Refused: 600, "a holder learns that the store knows of no such grant";
+    HeldTooLong: 94, "a holder has held for as long as it may";
     Quorum: 38, "a majority of servers grants a lock";
-    Many: 25, "several locks are held together";
-    StaleWrite: 4500, "a value refuses what an older grant writes";
+    Many: 20, "several locks are held together";
+    StaleWrite: 9000, "a value refuses what an older grant writes";
     DeniedHere: 17, "a deny cache answers";
     HeldBack: 35, "a request is denied because others wait in line";
     SpentAhead: 38, "a permit is spent that was taken ahead";
@@ -75,7 +76,7 @@ rare! {
     Shadow: 150, "shadow mode lets a denied request through";
     Settled: 29, "a reservation is settled";
     Changed: 5, "what is charged, or the limit, is changed";
-    RanOnce: 9, "work that runs once has a result";
+    RanOnce: 10, "work that runs once has a result";
     Opened: 11, "a latch opens";
     Got: 9, "a value is given out that one builds for all";
     Invalidated: 12, "a value is invalidated";
@@ -125,7 +126,7 @@ impl Counts {
             Seen::Changed { .. } => Rare::Changed,
             Seen::ObserverPanicked => Rare::ObserverPanicked,
             Seen::DroppedLocks => Rare::ManagerDropped,
-            Seen::ClosedLocks => Rare::ManagerClosed,
+            Seen::ClosedLocks { .. } => Rare::ManagerClosed,
             Seen::Lost { loss: Loss::Refused(_), .. } => Rare::Refused,
             Seen::Lost { loss: Loss::HeldTooLong, .. } => Rare::HeldTooLong,
             Seen::Lost { .. } => Rare::Expired,

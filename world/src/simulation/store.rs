@@ -5,15 +5,17 @@ use std::any::Any;
 use std::collections::BTreeMap;
 
 use lockage::StoreError;
+use lockage_core::fenced::FencedPeek;
+use lockage_core::rw_lock::Mode;
 use lockage_core::{
     AcquireEach, AnyCommand, AnyOutcome, Command, Decision, Limit, Peek, Publish, RequestId,
     Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit, StoredLimitOutcome,
-    Timestamp, Turn, WithStoredLimit, key_beside, lock, rw_lock, semaphore,
+    Timestamp, Turn, WithStoredLimit, key_beside, latch, lock, rw_lock, semaphore,
 };
 use lockage_redis::Reply;
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
-use super::judge::{Fault, Kind, fault};
+use super::judge::{Fault, Kind, Need, fault};
 use super::plan::{Plan, SERVERS, What, Wrong};
 use super::play::on_server;
 use super::same::is_same;
@@ -27,6 +29,31 @@ pub(super) const OTHER: &str = "lock:{other}";
 pub(super) const PLACES: &str = "lock:{places}";
 /// The key of the read-write lock.
 pub(super) const TABLE: &str = "lock:{table}";
+/// The key of the latch.
+pub(super) const GATE: &str = "lock:{gate}";
+/// The lock of a cached value, and the value; a result, and the value that a lock protects.
+pub(super) const PAGE: &str = "lock:{page}";
+pub(super) const CACHED: &str = "cached:{page}";
+pub(super) const ORDER: &str = "lock:{order}";
+pub(super) const DONE: &str = "done:{order}";
+pub(super) const VALUE: &str = "fenced:{value}";
+
+/// Returns the keys under which something is held.
+pub(super) fn keys_of(what: What) -> Vec<String> {
+    let keys: &[&str] = match what {
+        What::Lock { .. } => &[LOCK],
+        What::Both => &[OTHER, LOCK],
+        What::Other => &[OTHER],
+        What::Permits(_) => &[PLACES],
+        What::Read | What::Write => &[TABLE],
+        What::Quorum => {
+            return (0..SERVERS).map(|server| on_server(server, QUORUM.to_owned())).collect();
+        }
+    };
+    keys.iter().map(|key| (*key).to_owned()).collect()
+}
+
+const QUORUM: &str = "lock:{quorum}";
 
 const DAY_US: u64 = 86_400_000_000;
 
@@ -113,6 +140,19 @@ impl<'s> Keys<'s> {
             self.slots.insert(key.clone(), slots.clone());
         }
         self.reload();
+    }
+
+    /// A key is gone at once.
+    pub(super) fn evict(&mut self, key: &str, true_us: u64) {
+        self.slots.remove(key);
+        if let Some(journal) = &mut self.journal {
+            journal.push((true_us, key.to_owned(), Slots::default()));
+        }
+        if let Some(scripts) = &mut self.scripts {
+            scripts.execute(&[b"DEL", key.as_bytes()]);
+            // No script has used it.
+            scripts.take_keys();
+        }
     }
 
     /// The old primary serves no node any more.
@@ -355,12 +395,26 @@ impl<'s> Keys<'s> {
     /// How many servers of the quorum have granted its lock until then.
     pub(super) fn granted_by(&self, until_us: u64, true_us: u64) -> usize {
         let now = self.time(true_us);
-        let grants = (0..SERVERS).filter(|server| {
-            let key = on_server(*server, "lock:{quorum}".to_owned());
-            let holder = self.look(&key, &lock::Inspect, now).holder;
-            holder.is_some_and(|holder| self.true_us(holder.hold.deadline) >= until_us)
-        });
-        grants.count()
+        let owners: Vec<_> = keys_of(What::Quorum)
+            .iter()
+            .filter_map(|key| self.look(key, &lock::Inspect, now).holder)
+            .filter(|holder| self.true_us(holder.hold.deadline) >= until_us)
+            .map(|holder| holder.owner)
+            .collect();
+        let of = |owner| owners.iter().filter(|other| *other == owner).count();
+        owners.iter().map(of).max().unwrap_or_default()
+    }
+
+    /// Returns how long a value is kept, if there is one.
+    pub(super) fn kept_for_us(&self, key: &str, true_us: u64) -> Option<u64> {
+        let kept = self.look(key, &FencedPeek, self.time(true_us))?;
+        Some(kept.left.as_micros() as u64) // far below 2^63
+    }
+
+    /// Returns since when a lock is held, if it is.
+    pub(super) fn held_since_us(&self, key: &str, true_us: u64) -> Option<u64> {
+        let since = self.look(key, &lock::Inspect, self.time(true_us)).since?;
+        Some(self.true_us(since))
     }
 
     fn lock_until(&self, key: &str, token: u64, now: Timestamp) -> Option<Timestamp> {
@@ -368,20 +422,31 @@ impl<'s> Keys<'s> {
         holder.filter(|holder| holder.hold.token == token).map(|holder| holder.hold.deadline)
     }
 
-    /// Whether the lock is free, or one permit of the semaphore.
-    pub(super) fn is_free(&self, key: &str, true_us: u64) -> bool {
-        let now = self.time(true_us);
-        if key != PLACES {
-            return self.look(key, &lock::Inspect, now).holder.is_none();
+    /// Whether what somebody needs is free, or is for the next in line.
+    pub(super) fn is_free(&self, need: Need, true_us: u64) -> bool {
+        let (now, key) = (self.time(true_us), need.key());
+        match need {
+            Need::Lock | Need::Other => self.look(key, &lock::Inspect, now).holder.is_none(),
+            Need::Permits(count) => {
+                self.look(key, &semaphore::Inspect, now).used + count <= self.permits
+            }
+            Need::Read => {
+                let rw_lock::Inspection { kept_until, holders, .. } =
+                    self.look(key, &rw_lock::Inspect, now);
+                kept_until.is_none() && holders.iter().all(|it| it.hold.mode == Mode::Read)
+            }
+            Need::Write => self.look(key, &rw_lock::Inspect, now).holders.is_empty(),
+            Need::Latch => self.look(key, &latch::Inspect, now).left == 0,
         }
-        self.look(key, &semaphore::Inspect, now).used < self.permits
     }
 
-    /// How many wait in line for the lock.
-    pub(super) fn in_line(&self, key: &str, true_us: u64) -> u64 {
-        match key {
-            PLACES => 0,
-            _ => self.look(key, &lock::Inspect, self.time(true_us)).queued,
+    /// How many wait in line for a lock.
+    pub(super) fn in_line(&self, need: Need, true_us: u64) -> u64 {
+        match need {
+            Need::Lock | Need::Other => {
+                self.look(need.key(), &lock::Inspect, self.time(true_us)).queued
+            }
+            _ => 0,
         }
     }
 

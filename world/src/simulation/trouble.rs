@@ -18,6 +18,7 @@ impl World<'_> {
             Wrong::Pause { node, for_us } => {
                 let until_us = &mut self.nodes[node].paused_until_us;
                 *until_us = (*until_us).max(self.now_us + for_us);
+                self.judge.stood.still(node, self.now_us, *until_us);
             }
             Wrong::Stall { node, reads, for_us } => self.nodes[node].host.stall(reads, for_us),
             Wrong::EndRuntime { node, runtime } => {
@@ -29,6 +30,7 @@ impl World<'_> {
                 return self.poll(node);
             }
             Wrong::BlockRuntime { node, runtime, for_us } => {
+                self.judge.stood.still(node, self.now_us, self.now_us + for_us);
                 if self.nodes[node].block_runtime(runtime, self.now_us + for_us) {
                     self.rare.saw(Rare::RuntimeBlocked);
                 }
@@ -59,6 +61,11 @@ impl World<'_> {
                 self.queue.push(self.now_us + for_us, Event::OldEnds);
                 return self.break_all(old);
             }
+            Wrong::Evict { key } => {
+                self.rare.saw(Rare::Evicted);
+                self.keys.evict(key, self.now_us);
+                self.shake(self.now_us);
+            }
             Wrong::Clock { by_us } => {
                 self.rare.saw(if by_us < 0 { Rare::ClockBack } else { Rare::ClockAhead });
                 self.keys.set_clock(by_us);
@@ -79,7 +86,7 @@ impl World<'_> {
         self.servers.iter_mut().for_each(|servers| servers.break_connections(node));
         let Node { host, connected_us, .. } = &self.nodes[node];
         if host.break_connections(*connected_us > self.now_us) {
-            self.judge.holders.polls();
+            self.judge.waits.polls(self.now_us);
         }
     }
 
@@ -107,7 +114,9 @@ impl World<'_> {
         let host = self.host(node, self.nodes[node].life + 1);
         self.lives[node] = Life::new(&self.plan, &host);
         // One that was to begin while the process stood still begins in its next life.
-        self.open.retain(|job| !self.nodes[node].has_begun(*job));
+        let has_begun = |job: &usize| self.nodes[node].has_begun(*job);
+        (0..self.plan.jobs()).filter(has_begun).for_each(|job| self.judge.waits.ends(job));
+        self.open.retain(|job| !has_begun(job));
         self.nodes[node].crash(host, self.now_us + for_us);
         self.queue.push(self.now_us + for_us, Event::Up { node });
     }

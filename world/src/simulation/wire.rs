@@ -1,6 +1,7 @@
 //! The network of a world, and its servers.
 
 use lockage::StoreError;
+use lockage_core::fenced::Access;
 use lockage_core::{
     AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, lock, rw_lock, semaphore,
 };
@@ -9,12 +10,12 @@ use lockage_redis::Reply;
 
 use super::host::Answer;
 use super::jobs::IDS;
-use super::judge::{self, Fault};
+use super::judge::{self, Fault, Need};
 use super::log::Who;
 use super::node::Node;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{LOCK, OTHER, PLACES, Ran, TABLE, decisions};
+use super::store::{CACHED, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
@@ -94,7 +95,11 @@ impl World<'_> {
         // One on a connection that has broken meanwhile is lost with it.
         let is_connected = *life == from.life && host.is_waited_for(from.call);
         if is_connected && !self.is_away(0) {
-            self.subscribed.insert((channel, from.node, from.life));
+            let subscription = (channel, from.node, from.life);
+            if self.unsubscribed.get(&subscription).is_some_and(|ended| *ended < from.call) {
+                self.unsubscribed.remove(&subscription);
+            }
+            self.subscribed.insert(subscription);
             self.reply(from, Ok(Box::new(())));
         }
     }
@@ -151,7 +156,9 @@ impl World<'_> {
                 .filter(|(channel, node, _)| *channel == key && self.keys.is_old(*node) == is_old);
             let to: Vec<_> = listens.map(|(_, node, life)| (*node, *life)).collect();
             for (node, life) in to {
-                let (channel, message) = (key.clone(), message.clone());
+                let channel = key.clone();
+                let is_heard = !self.unsubscribed.contains_key(&(channel.clone(), node, life));
+                let message = is_heard.then(|| message.clone());
                 self.send(Event::Published { node, life, channel, message });
             }
         }
@@ -168,8 +175,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Runs a command, and tells the judge what came of it. Where its script has run before, it came to this reply, and
-    /// nothing else runs on its key at this time, or something does.
+    /// Runs a command of a node, and tells the judge what came of it. Where its script has run before, it came to this
+    /// reply, and nothing else runs on its key at this time, or something does.
     pub(super) fn run(
         &mut self,
         (from, sent_us, is_old): (From, u64, bool),
@@ -178,12 +185,14 @@ impl World<'_> {
         replied: Option<(&Reply, bool)>,
     ) -> Result<Ran, Fault> {
         let now_us = self.now_us;
-        let watched = self.judge.holders.watched(key);
-        if let Some(key) = watched {
-            self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
-            self.judge.holders.idle(now_us)?;
+        let needs: Vec<Need> = self.judge.waits.needs(key).into_iter().collect();
+        for need in &needs {
+            self.judge.waits.is_free(*need, self.keys.is_free(*need, now_us), now_us);
         }
-        let in_line = watched.map(|key| self.keys.in_line(key, now_us));
+        if !needs.is_empty() {
+            self.judge.waits.idle(now_us, &self.judge.exempt)?;
+        }
+        let in_line: Vec<u64> = needs.iter().map(|need| self.keys.in_line(*need, now_us)).collect();
         let id = limiter_of(key);
         let limit = id.map(|_| self.judge.accounts.limit_of(command));
         let before = limit.map(|limit| self.keys.peek_under(limit, key, 1, now_us));
@@ -192,10 +201,18 @@ impl World<'_> {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {key}: {what}")
         });
-        if let Some(key) = watched {
-            self.judge.holders.is_free(key, self.keys.is_free(key, now_us), now_us);
-            if in_line > Some(self.keys.in_line(key, now_us)) {
-                self.judge.holders.left_line(key, now_us);
+        for (need, before) in needs.iter().zip(in_line) {
+            self.judge.waits.is_free(*need, self.keys.is_free(*need, now_us), now_us);
+            if before > self.keys.in_line(*need, now_us) {
+                self.judge.waits.left_line(*need, now_us);
+            }
+        }
+        if let Ok(outcome) = &ran.answer
+            && id.is_none()
+        {
+            self.judge.replies.gave(key, from.node, outcome, now_us);
+            if key == CACHED && outcome.is::<Access<()>>() {
+                self.judge.values.written(now_us);
             }
         }
         if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {

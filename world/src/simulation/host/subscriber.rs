@@ -30,7 +30,12 @@ impl Subscriber for Connection {
         })
     }
 
-    fn unsubscribe(&self, _channel: &str) {
-        // A message without a subscriber wakes no waiter.
+    fn unsubscribe(&self, channel: &str) {
+        let Some(ports) = self.ports.upgrade() else { return };
+        let mut ports = lock(&ports);
+        let (number, channel) = (ports.number(), channel.to_owned());
+        if !ports.is_dead {
+            ports.out.push(Out::Unsubscribe { number, channel });
+        }
     }
 }

@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use futures_util::future::join;
-use lockage::locks::{Handle, Kind, LockGuard, Loss, ManyGuard, QuorumGuard, TryLock};
+use lockage::locks::{
+    Busy, Handle, Kind, LockGuard, Loss, ManyGuard, QuorumGuard, Released, TryLock,
+};
 use lockage::runtime::{Runtime, Spawn};
 use lockage::store::Access;
 use lockage::{Error, Locks, Store};
 use lockage_core::lock::OwnerId;
 
 use super::{EVER, Life, locks};
-use crate::simulation::judge::Seen;
+use crate::simulation::judge::{HolderAnswer, Seen};
 use crate::simulation::place::Place;
 use crate::simulation::plan::{End, What};
+use crate::simulation::store::{LOCK, OTHER, VALUE, keys_of};
 
 /// What is held.
 enum Guard<S, R> {
@@ -29,7 +32,12 @@ pub(super) struct Hold {
     pub(super) wait: Duration,
     /// Whether its owner acquires it once more.
     pub(super) again: bool,
+    /// Whether its work never asks whether it is held.
+    pub(super) is_blind: bool,
 }
+
+/// For how long work goes on that asks now and then whether what it needs is held.
+const SLICE: Duration = Duration::from_millis(200);
 
 type Held<P> = Guard<<P as Place>::Store, <P as Place>::Runtime>;
 
@@ -44,17 +52,13 @@ impl<P: Place> Life<P> {
                 let late = own.lock("other").expect("a name");
                 let late = async { drop(late.try_acquire().await) };
                 join(late, own.close()).await;
-                self.place.saw(Seen::ClosedLocks);
+                self.place.saw(Seen::ClosedLocks { what, token: guard.token() });
                 // A quorum has locks of its own.
                 if what != What::Quorum && guard.time_left().is_ok() {
                     self.place.saw(Seen::Wrong { what: "it is held after all was closed".into() });
                 }
             }
-            (End::Released, _) => {
-                if let Err(error) = guard.release().await {
-                    self.failed("release", &error);
-                }
-            }
+            (End::Released, _) => self.release(what, guard).await,
             (End::Dropped | End::Closed, own) => {
                 drop(guard);
                 if own.is_some() {
@@ -72,18 +76,34 @@ impl<P: Place> Life<P> {
         hold: Hold,
         for_: Duration,
     ) -> Option<Held<P>> {
-        let Hold { job, what, wait, again } = hold;
+        let Hold { job, what, wait, again, is_blind } = hold;
+        let (since_us, until_us) = (self.place.now_us(), self.place.true_us_in(wait));
         self.place.saw(Seen::Waits { job, what });
         let acquired = self.acquire(locks, what, wait).await;
         self.place.saw(Seen::WaitsNoLonger { job });
+        let denial = match &acquired {
+            Ok(TryLock::Busy(busy)) => Some(answer_of(busy)),
+            _ => None,
+        };
+        let at_us = self.place.now_us();
+        self.place.saw(Seen::Waited { what: Some(what), since_us, until_us, at_us, denial });
         let guard = match acquired {
             Ok(TryLock::Taken(guard)) => guard,
             Ok(TryLock::Busy(_)) => return None,
             Err(error) => {
+                if let Error::NotReplicated { .. } = error {
+                    self.place.saw(Seen::Acknowledged { is_enough: false, since_us });
+                }
                 self.failed("acquire", &error);
                 return None;
             }
         };
+        if self.plan.terms.replicas && what != What::Quorum {
+            self.place.saw(Seen::Acknowledged { is_enough: true, since_us });
+        }
+        for (key, one) in guard.parts(what) {
+            self.tell_granted(key, one, since_us);
+        }
         if let Guard::One(guard) = &guard
             && again
         {
@@ -101,8 +121,9 @@ impl<P: Place> Life<P> {
             if matches!(what, What::Lock { .. }) && self.place.draw(3) == 0 {
                 self.write(job, guard.token()).await;
             }
+            let slice = if is_blind { left } else { left.min(SLICE) };
             // A waiter for the loss is told at once.
-            match guard.run(self.runtime.sleep(left.min(Duration::from_millis(200)))).await {
+            match guard.run(self.work(hold, slice)).await {
                 Ok(()) => {}
                 Err(loss) => {
                     self.place.saw(Seen::Lost { job, what, loss });
@@ -112,6 +133,54 @@ impl<P: Place> Life<P> {
         }
         self.place.saw(Seen::Left { job, what });
         Some(guard)
+    }
+
+    /// Works for so long. It is dropped where what it holds is lost.
+    async fn work(&self, Hold { job, what, is_blind, .. }: Hold, for_: Duration) {
+        let end = self.runtime.now().saturating_add(for_);
+        loop {
+            let left = end.saturating_sub(self.runtime.now());
+            if left.is_zero() {
+                return;
+            }
+            let most = if is_blind { SLICE / (1 << self.place.draw(6)) } else { left };
+            self.runtime.sleep(left.min(most)).await;
+            self.place.saw(Seen::Works { job, what });
+        }
+    }
+
+    /// Tells what it has got by a call that began then.
+    fn tell_granted(&self, key: String, guard: &LockGuard<P::Store, P::Runtime>, since_us: u64) {
+        let answer = HolderAnswer::Held { token: guard.token(), holds: guard.holds() };
+        self.place.saw(Seen::Told { keys: vec![key], since_us, answer });
+    }
+
+    /// Gives something back, and tells what comes of that.
+    async fn release(&self, what: What, guard: Held<P>) {
+        let since_us = self.place.now_us();
+        let released = match guard {
+            Guard::One(guard) => guard.release().await.map(|one| vec![(keys_of(what), one)]),
+            Guard::Many(guard) => guard.release().await.map(|all| {
+                all.into_iter().map(|(name, one)| (vec![format!("lock:{{{name}}}")], one)).collect()
+            }),
+            Guard::Quorum(guard) => {
+                let servers = guard.release().await;
+                return self.place.saw(Seen::ReleasedOn { servers, since_us });
+            }
+        };
+        match released {
+            Ok(all) => all.into_iter().for_each(|(keys, released)| {
+                let answer = match released {
+                    Released::Free => HolderAnswer::Released { holds: 0 },
+                    Released::Held(holds) => HolderAnswer::Released { holds },
+                    Released::NotHeld(by) => {
+                        HolderAnswer::Refused { by: by.map(|by| by.hold.token) }
+                    }
+                };
+                self.place.saw(Seen::Told { keys, since_us, answer });
+            }),
+            Err(error) => self.failed("release", &error),
+        }
     }
 
     async fn acquire(
@@ -162,7 +231,7 @@ impl<P: Place> Life<P> {
         wait: Duration,
         owner: OwnerId,
     ) {
-        let invariant = "a name";
+        let (invariant, since_us) = ("a name", self.place.now_us());
         let again = match what {
             What::Lock { .. } => {
                 locks.lock("lock").expect(invariant).as_owner(owner).acquire_within(wait).await
@@ -183,21 +252,30 @@ impl<P: Place> Life<P> {
         };
         match again {
             Ok(TryLock::Taken(again)) => {
-                if let Err(error) = again.release().await {
-                    self.failed("release", &error);
-                }
+                self.tell_granted(keys_of(what).remove(0), &again, since_us);
+                self.release(what, Guard::One(again)).await;
             }
-            Ok(TryLock::Busy(_)) => {}
+            Ok(TryLock::Busy(busy)) => {
+                let answer = answer_of(&busy);
+                self.place.saw(Seen::Told { keys: keys_of(what), since_us, answer });
+            }
             Err(error) => self.failed("acquire again", &error),
         }
     }
 
     /// Writes what the lock protects.
     async fn write(&self, job: usize, token: u64) {
+        let since_us = self.place.now_us();
         self.place.saw(Seen::Writes { job, token });
         match self.values.write("value", token, "by a job").await {
             Ok(access) => {
                 let is_accepted = matches!(access, Access::Accepted(()));
+                let answer = match access {
+                    Access::Accepted(()) => HolderAnswer::Accepted,
+                    Access::Stale { newest } => HolderAnswer::Stale { newest },
+                };
+                let keys = vec![VALUE.to_owned()];
+                self.place.saw(Seen::Told { keys, since_us, answer });
                 self.place.saw(Seen::Wrote { job, token, is_accepted });
             }
             Err(error) => self.failed("write", &error),
@@ -213,6 +291,10 @@ impl<P: Place> Life<P> {
                 let passed_us = self.place.now_us() - before_us;
                 let until_us = self.place.true_us_in(left).saturating_sub(passed_us);
                 self.place.saw(Seen::Holds { job, what, token: guard.token(), until_us });
+                if let Guard::Many(guard) = guard {
+                    let token = guard.of("other").expect("it is one of them").token();
+                    self.place.saw(Seen::Holds { job, what: What::Other, token, until_us });
+                }
                 true
             }
             Err(loss) => {
@@ -237,6 +319,17 @@ where
         Duration::ZERO => handle.try_acquire().await,
         EVER => Ok(TryLock::Taken(handle.acquire().await?)),
         _ => handle.acquire_within(wait).await,
+    }
+}
+
+/// What a caller is told that something is busy.
+fn answer_of(busy: &Busy) -> HolderAnswer {
+    match *busy {
+        Busy::Held(holder) => HolderAnswer::Refused { by: Some(holder.hold.token) },
+        Busy::Queued { ahead } => HolderAnswer::Queued { ahead },
+        Busy::InUse { retry_after } => HolderAnswer::in_use_for(retry_after, false),
+        Busy::Upgrade { retry_after } => HolderAnswer::in_use_for(retry_after, true),
+        ref other => unreachable!("{other:?}"),
     }
 }
 
@@ -273,14 +366,14 @@ impl<S: Store + 'static, R: Spawn> Guard<S, R> {
         }
     }
 
-    async fn release(self) -> Result<(), Error> {
+    /// The keys that it holds, but those of a quorum.
+    fn parts(&self, what: What) -> Vec<(String, &LockGuard<S, R>)> {
         match self {
-            Guard::One(guard) => guard.release().await.map(drop),
-            Guard::Many(guard) => guard.release().await.map(drop),
-            Guard::Quorum(guard) => {
-                guard.release().await;
-                Ok(())
-            }
+            Guard::One(guard) => vec![(keys_of(what).remove(0), guard)],
+            Guard::Many(guard) => [("lock", LOCK), ("other", OTHER)]
+                .map(|(name, key)| (key.to_owned(), guard.of(name).expect("it is one of them")))
+                .into(),
+            Guard::Quorum(_) => Vec::new(),
         }
     }
 }

@@ -97,6 +97,7 @@ impl<P: Place> Life<P> {
 
     /// Does a job of this number.
     pub async fn run(self, job: usize, work: Work) {
+        let is_blind = self.plan.jobs[job].is_blind;
         match work {
             Work::Ask { id, cost, verb, times, every_us } => {
                 for _ in 0..times {
@@ -112,14 +113,14 @@ impl<P: Place> Life<P> {
                 }
             }
             Work::Hold { what, wait_us, for_us, end, is_own, again } => {
-                let hold = holding::Hold { job, what, wait: micros(wait_us), again };
+                let hold = holding::Hold { job, what, wait: micros(wait_us), again, is_blind };
                 self.hold(hold, micros(for_us), end, is_own).await;
             }
-            Work::Once { for_us } => self.once(job, micros(for_us)).await,
+            Work::Once { for_us } => self.once(job, micros(for_us), is_blind).await,
             Work::Force { for_us } => self.force(micros(for_us)).await,
             Work::Count { count } => self.count_down(count).await,
-            Work::Await { wait_us } => self.wait_for_latch(micros(wait_us)).await,
-            Work::Get { for_us } => self.get(micros(for_us)).await,
+            Work::Await { wait_us } => self.wait_for_latch(job, micros(wait_us)).await,
+            Work::Get { for_us } => self.get(job, micros(for_us), is_blind).await,
             Work::Invalidate => self.invalidate().await,
             Work::Look => self.look().await,
         }

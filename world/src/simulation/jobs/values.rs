@@ -10,19 +10,53 @@ use lockage::locks::{LatchHandle, WorkError};
 use lockage::runtime::Runtime;
 
 use super::{EVER, LONG, Life};
-use crate::simulation::judge::Seen;
+use crate::simulation::judge::{Common, HolderAnswer, Seen};
 use crate::simulation::place::Place;
+use crate::simulation::store::{CACHED, DONE, GATE, ORDER};
 
 impl<P: Place> Life<P> {
-    pub(super) async fn once(&self, job: usize, for_: Duration) {
+    pub(super) async fn once(&self, job: usize, for_: Duration, is_blind: bool) {
+        let since_us = self.place.now_us();
         let work = async |_token| {
-            self.runtime.sleep(for_).await;
+            self.do_for_all((job, since_us), Common::Order, for_, is_blind).await;
             Ok::<_, String>(format!("job {job} {}", self.runtime.random()))
         };
         match self.once.run("order", work).await {
-            Ok(done) => self.place.saw(Seen::Result { result: done.result }),
+            Ok(done) => {
+                if done.is_new != done.result.starts_with(&format!("job {job} ")) {
+                    self.place.saw(Seen::Wrong { what: format!("of job {job}: {done:?}") });
+                }
+                let answer = match done.is_new {
+                    true => HolderAnswer::Accepted,
+                    false => HolderAnswer::Kept { value: Some(done.result.clone().into()) },
+                };
+                self.place.saw(Seen::Told { keys: vec![DONE.to_owned()], since_us, answer });
+                self.place.saw(Seen::Result { since_us, result: done.result });
+            }
             Err(error) => self.work_failed("run", error),
         }
+    }
+
+    /// Does what one does for all, for so long. It is dropped where its lock is lost.
+    async fn do_for_all(
+        &self,
+        (job, since_us): (usize, u64),
+        of: Common,
+        for_: Duration,
+        is_blind: bool,
+    ) {
+        let end = self.runtime.now().saturating_add(for_);
+        self.place.saw(Seen::Begins { job, of, since_us });
+        loop {
+            let left = end.saturating_sub(self.runtime.now());
+            let most = if is_blind { Duration::from_millis(1 << self.place.draw(7)) } else { left };
+            self.runtime.sleep(left.min(most)).await;
+            self.place.saw(Seen::GoesOn { job, of });
+            if left <= most {
+                break;
+            }
+        }
+        self.place.saw(Seen::Finishes { job, of });
     }
 
     /// Frees the lock of that work by force, once it was held for so long.
@@ -35,9 +69,21 @@ impl<P: Place> Life<P> {
     async fn force_within(&self, for_: Duration) -> Result<(), Error> {
         let lock = self.locks.lock("order").expect("a name");
         for _ in 0..50 {
-            if let Some(holder) = lock.inspect().await?.holder {
+            let since_us = self.place.now_us();
+            let seen = lock.inspect().await?;
+            let tokens = seen.holder.iter().map(|holder| holder.hold.token).collect();
+            let answer = HolderAnswer::Inspected { tokens, count: seen.queued };
+            self.place.saw(Seen::Told { keys: vec![ORDER.to_owned()], since_us, answer });
+            if let Some(holder) = seen.holder {
                 self.runtime.sleep(for_).await;
-                lock.force_release(holder.hold.token).await?;
+                self.place.saw(Seen::Forces);
+                let (since_us, token) = (self.place.now_us(), holder.hold.token);
+                let is_freed = lock.force_release(token).await?;
+                if is_freed {
+                    let (keys, answer) =
+                        (vec![ORDER.to_owned()], HolderAnswer::Released { holds: 0 });
+                    self.place.saw(Seen::Told { keys, since_us, answer });
+                }
                 return Ok(());
             }
             self.runtime.sleep(Duration::from_millis(20)).await;
@@ -85,52 +131,84 @@ impl<P: Place> Life<P> {
             return;
         }
         self.place.saw(Seen::CountsDown { count });
-        match self.latch().count_down(count).await {
+        let since_us = self.place.now_us();
+        let counted = self.latch().count_down(count).await;
+        if let Ok(left) = counted {
+            self.tell_left(left, since_us);
+        }
+        match counted {
             Ok(0) => self.place.saw(Seen::Opened),
             Ok(_) => self.place.saw(Seen::CountedDown),
             Err(error) => self.failed("count down", &error),
         }
     }
 
-    pub(super) async fn wait_for_latch(&self, wait: Duration) {
+    fn tell_left(&self, left: u64, since_us: u64) {
+        let (keys, answer) = (vec![GATE.to_owned()], HolderAnswer::Left { left });
+        self.place.saw(Seen::Told { keys, since_us, answer });
+    }
+
+    pub(super) async fn wait_for_latch(&self, job: usize, wait: Duration) {
         if !self.latch_is_set().await {
             return;
         }
-        let (since, latch) = (self.runtime.now(), self.latch());
-        let waited = match wait {
-            EVER => {
-                // It may never be opened.
-                let sleep = pin!(self.runtime.sleep(Duration::from_secs(4)));
-                match select(pin!(latch.wait()), sleep).await {
-                    Either::Left((opened, _)) => opened.map(|()| 0),
-                    Either::Right(_) => return,
-                }
-            }
-            _ => latch.wait_within(wait).await,
+        let (since_us, until_us) = (self.place.now_us(), self.place.true_us_in(wait));
+        let latch = self.latch();
+        self.place.saw(Seen::WaitsForLatch { job });
+        let waited = self.wait_for(&latch, wait).await;
+        self.place.saw(Seen::WaitsNoLonger { job });
+        let Some(waited) = waited else { return };
+        let denial = match waited {
+            Ok(left) if left > 0 => Some(HolderAnswer::Left { left }),
+            _ => None,
         };
+        let at_us = self.place.now_us();
+        self.place.saw(Seen::Waited { what: None, since_us, until_us, at_us, denial });
         match waited {
-            Ok(0) => self.place.saw(Seen::Opened),
-            // It may be too late for another look.
-            Ok(left) if self.runtime.now().saturating_sub(since) < wait / 2 => {
-                let what = format!("a wait for the latch ends too soon, with {left} left");
-                self.place.saw(Seen::Wrong { what });
+            Ok(0) => {
+                self.tell_left(0, since_us);
+                self.place.saw(Seen::Opened);
             }
             Ok(_) => {}
             Err(error) => self.failed("wait for the latch", &error),
         }
     }
 
-    pub(super) async fn get(&self, for_: Duration) {
+    /// Waits until it is open, or so long, but not for ever: it may never be opened.
+    async fn wait_for(
+        &self,
+        latch: &LatchHandle<P::Store, P::Runtime>,
+        wait: Duration,
+    ) -> Option<Result<u64, Error>> {
+        Some(match wait {
+            EVER => {
+                let sleep = pin!(self.runtime.sleep(Duration::from_secs(4)));
+                match select(pin!(latch.wait()), sleep).await {
+                    Either::Left((opened, _)) => opened.map(|()| 0),
+                    Either::Right(_) => return None,
+                }
+            }
+            _ => latch.wait_within(wait).await,
+        })
+    }
+
+    pub(super) async fn get(&self, job: usize, for_: Duration, is_blind: bool) {
         let since_us = self.place.now_us();
         let build = async || {
             let built_us = self.place.now_us();
-            self.runtime.sleep(for_).await;
-            Ok::<_, String>(built_us.to_string())
+            self.do_for_all((job, since_us), Common::Page, for_, is_blind).await;
+            Ok::<_, String>(format!("{built_us} {job}"))
         };
         match self.cached.get("page", build).await {
             Ok(value) => {
-                let built_us = value.parse().expect("it was built here");
-                self.place.saw(Seen::Got { since_us, built_us });
+                let (built_us, by) = value.split_once(' ').expect("it was built here");
+                let built_us = built_us.parse().expect("it was built here");
+                let is_own = by == job.to_string();
+                if !is_own {
+                    let answer = HolderAnswer::Kept { value: Some(value.into()) };
+                    self.place.saw(Seen::Told { keys: vec![CACHED.to_owned()], since_us, answer });
+                }
+                self.place.saw(Seen::Got { since_us, built_us, is_own });
             }
             Err(error) => self.work_failed("get", error),
         }

@@ -38,6 +38,9 @@ exemptions! {
     StandsStill: "D10: a call took long in a world in which processes stand still";
     LimitOfShare: "a fallback's share of a limit that is stored, or not the plan's";
     ReservationForgotten: "D15: a reset, or another limit, has forgotten a reservation since it was made";
+    Stood: "its process stood still meanwhile, or within the step in which it was told";
+    Unwell: "something goes wrong that delays those that wait: until all is well, and a few polls later";
+    Forced: "its lock was freed by force meanwhile, which it learns with its next renewal";
 }
 
 /// How often each was in force.

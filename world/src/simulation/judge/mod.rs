@@ -7,7 +7,9 @@ mod exempt;
 mod holders;
 mod lines;
 mod local;
+mod replies;
 mod values;
+mod waits;
 
 use std::fmt;
 
@@ -23,9 +25,13 @@ use answers::Told;
 pub use answers::{Answer, Op};
 use breaker::Breakers;
 pub use exempt::{Exempt, Exemptions};
-use holders::Holders;
+use holders::{Holders, Known};
 use lines::Lines;
+pub(in crate::simulation) use replies::HolderAnswer;
+use replies::Replies;
 use values::Values;
+pub(super) use waits::Need;
+use waits::{Stood, Waited, Waits};
 
 /// What a program was told, or did. All but decisions and losses can be written down.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,8 +141,40 @@ pub enum Seen {
         job: usize,
         what: What,
     },
+    /// It waits until the latch is open.
+    WaitsForLatch {
+        job: usize,
+    },
     WaitsNoLonger {
         job: usize,
+    },
+    /// It has asked for something, or for the latch, since then; until then it would wait. It was denied at last, if so.
+    Waited {
+        what: Option<What>,
+        since_us: u64,
+        until_us: u64,
+        at_us: u64,
+        denial: Option<HolderAnswer>,
+    },
+    /// It was told this about one of these keys by a call that began then.
+    Told {
+        keys: Vec<String>,
+        since_us: u64,
+        answer: HolderAnswer,
+    },
+    /// So many servers have answered a release that began then.
+    ReleasedOn {
+        servers: usize,
+        since_us: u64,
+    },
+    /// So many replicas have what it was granted by a call that began then, or too few.
+    Acknowledged {
+        is_enough: bool,
+        since_us: u64,
+    },
+    /// So many replicas have what a store has answered.
+    Replicated {
+        replicas: u32,
     },
     /// It holds this, and will until this true time at least.
     Holds {
@@ -145,6 +183,27 @@ pub enum Seen {
         token: u64,
         until_us: u64,
     },
+    /// It works on what it holds, and has not asked whether it is held yet.
+    Works {
+        job: usize,
+        what: What,
+    },
+    /// It begins what one does for all, in a call that began then; goes on with it; or has done it.
+    Begins {
+        job: usize,
+        of: Common,
+        since_us: u64,
+    },
+    GoesOn {
+        job: usize,
+        of: Common,
+    },
+    Finishes {
+        job: usize,
+        of: Common,
+    },
+    /// It frees a lock by force.
+    Forces,
     /// It does not act on it any more.
     Left {
         job: usize,
@@ -154,8 +213,11 @@ pub enum Seen {
     ObserverPanicked,
     /// Locks of its own are gone, right after what it held.
     DroppedLocks,
-    /// Locks of its own were closed.
-    ClosedLocks,
+    /// Locks of its own were closed, which held this.
+    ClosedLocks {
+        what: What,
+        token: u64,
+    },
     #[serde(skip)]
     Lost {
         job: usize,
@@ -173,6 +235,7 @@ pub enum Seen {
         is_accepted: bool,
     },
     Result {
+        since_us: u64,
         result: String,
     },
     /// It sets the latch, counts it down, or was told that it is open.
@@ -182,10 +245,11 @@ pub enum Seen {
     },
     CountedDown,
     Opened,
-    /// It got the value that began to be built then.
+    /// It got the value that began to be built then, by itself or another one.
     Got {
         since_us: u64,
         built_us: u64,
+        is_own: bool,
     },
     Invalidated {
         since_us: u64,
@@ -205,6 +269,16 @@ pub enum Seen {
     Wrong {
         what: String,
     },
+}
+
+/// What one does for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it is called
+pub enum Common {
+    /// It builds the cached value.
+    Page,
+    /// It does the work that runs once.
+    Order,
 }
 
 /// What did not hold.
@@ -280,10 +354,18 @@ kinds! {
     Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
     /// The store's lease is shorter than its holder believes (L6).
     Lease: "L6", "the lease of the store lasts until the holder's own deadline";
-    /// Something was lost while nothing went wrong.
-    Lost: "L6", "nothing is lost while all is well";
+    /// Something was lost without a cause, or while nothing went wrong.
+    Lost: "L6", "nothing is lost without a cause, or while all is well";
     /// The lock was free, and a waiter was not told, or did not come.
     Idle: "L12", "no lock is free for long while somebody waits for it";
+    /// A caller in line, or a writer, was passed by one that came after it.
+    Jumped: "L9", "nobody passes a caller in line, and no reader a writer that waits";
+    /// A caller was told what no store has answered.
+    Unanswered: "L3", "callers are told what their store has answered, by that call";
+    /// A wait was given up before its time.
+    Early: "L8", "a caller that waits is denied when its time is over, not before";
+    /// A value was built while there is a fresh one.
+    Rebuilt: "L7", "no value is built while there is a fresh one";
     /// A value took what was written by an older grant, or refused the newest (L7).
     Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
     /// One result became two.
@@ -339,8 +421,14 @@ pub(super) trait Oracle {
     /// Until when the grant of this token lasts, if there is one.
     fn granted_until_us(&self, what: What, token: u64) -> Option<u64>;
 
-    /// How many servers of the quorum have granted its lock until then.
+    /// How many servers of the quorum have granted its lock to one owner until then.
     fn granted_by(&self, until_us: u64) -> usize;
+
+    /// How long a value is kept, if there is one.
+    fn kept_for_us(&self, key: &str) -> Option<u64>;
+
+    /// Since when a lock is held, if it is.
+    fn held_since_us(&self, key: &str) -> Option<u64>;
 }
 
 pub(super) struct Judge {
@@ -348,7 +436,12 @@ pub(super) struct Judge {
     pub(super) holders: Holders,
     /// What was not judged, and why.
     pub(super) exempt: Exemptions,
-    values: Values,
+    pub(super) waits: Waits,
+    pub(super) replies: Replies,
+    pub(super) stood: Stood,
+    pub(super) values: Values,
+    /// How many replicas have what stores have answered to a node, and when.
+    replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
     breakers: Breakers,
     /// When the store last forgot something, or its clock was set.
@@ -361,7 +454,11 @@ impl Judge {
             accounts: Accounts::new(plan),
             holders: Holders::new(plan),
             exempt: Exemptions::default(),
+            waits: Waits::new(plan),
+            replies: Replies::default(),
+            stood: Stood::default(),
             values: Values::new(plan),
+            replicated: Vec::new(),
             lines: Lines::new(plan),
             breakers: Breakers::new(plan),
             shaken_us: None,
@@ -372,6 +469,7 @@ impl Judge {
     pub(super) fn shaken(&mut self, until_us: u64) {
         self.shaken_us = self.shaken_us.max(Some(until_us));
         self.accounts.shaken(until_us);
+        self.values.shaken();
     }
 
     /// A program of a life of a node was told something.
@@ -382,7 +480,9 @@ impl Judge {
         Times { polled_us, now_us }: Times,
         store: &impl Oracle,
     ) -> Result<(), Fault> {
-        let shaken_us = self.shaken_us;
+        let (shaken_us, node, times) = (self.shaken_us, life.0, Times { polled_us, now_us });
+        let Judge { replies, exempt, stood, .. } = self;
+        let known = &Known { store, replies, exempt, shaken_us };
         match seen {
             Seen::Asked { id, cost } => self.accounts.asked(id, cost),
             Seen::Decided { id, op, cost, since_us, left_us, is_other, decision } => {
@@ -442,26 +542,71 @@ impl Judge {
                     return fault(Kind::Leak, format!("reservations of `{}` are kept", IDS[id]));
                 }
             }
-            Seen::Waits { job, what } => self.holders.waits(job, what, now_us),
-            Seen::WaitsNoLonger { job } => self.holders.waits_no_longer(job),
+            Seen::Waits { job, what } => self.waits.begins(job, Some(what), times),
+            Seen::WaitsForLatch { job } => self.waits.begins(job, None, times),
+            Seen::WaitsNoLonger { job } => self.waits.ends(job),
+            Seen::Waited { what, since_us, until_us, at_us, denial } => {
+                let waited = Waited { what, since_us, until_us, at_us };
+                return self.waits.waited(node, &waited, denial.as_ref(), replies, (stood, exempt));
+            }
+            Seen::Told { keys, since_us, answer } => {
+                return replies.told(&keys, node, since_us, &answer);
+            }
+            Seen::ReleasedOn { servers, since_us } => {
+                return replies.released_on(servers, node, since_us);
+            }
+            Seen::Replicated { replicas } => self.replicated.push((node, now_us, replicas)),
+            Seen::Acknowledged { is_enough, since_us } => {
+                let is_told = |(of, at_us, replicas): &(usize, u64, u32)| {
+                    *of == node && *at_us >= since_us && (*replicas > 0) == is_enough
+                };
+                // Nor has one what the store has lost.
+                if !self.replicated.iter().any(is_told) && !known.is_shaken(since_us) {
+                    let what = format!("since {since_us} us, a replica has it: {is_enough}");
+                    return fault(Kind::Unanswered, what);
+                }
+            }
             Seen::Holds { job, what, token, until_us } => {
+                let begun_us = self.waits.begun_us(job).unwrap_or(now_us);
                 let grant = holders::Grant { job, what, token, until_us };
-                return self.holders.holds(grant, now_us, shaken_us, &self.exempt, store);
+                self.holders.holds(grant, begun_us, now_us, known)?;
+                return self.waits.got(job, what);
             }
-            Seen::Lost { job, what, loss } => return self.holders.lost(job, what, loss),
+            Seen::ClosedLocks { what: What::Quorum, .. } => {}
+            Seen::ClosedLocks { what, token } => {
+                let until_us = store.granted_until_us(what, token);
+                if until_us.is_some_and(|until_us| until_us > now_us) && shaken_us.is_none() {
+                    let what = format!("{what:?} was closed, and is held until {until_us:?} us");
+                    return fault(Kind::Leak, what);
+                }
+            }
+            Seen::Works { job, what } => return self.holders.works(job, what, times, known),
+            Seen::Lost { job, what, loss } => {
+                return self.holders.lost((job, what), loss, now_us, node, known);
+            }
             Seen::Left { job, what } => self.holders.left(job, what),
-            Seen::Writes { job, token } => self.values.writes(job, token),
+            Seen::Begins { job, of, since_us } => {
+                return self.values.begins(job, of, since_us, times, known);
+            }
+            Seen::GoesOn { job, of } => return self.values.goes_on(job, of, times, known),
+            Seen::Finishes { job, of } => self.values.ends(job, of),
+            Seen::Forces => self.values.forces(now_us),
+            Seen::Writes { job, token } => self.values.writes(job, token, now_us),
             Seen::Wrote { job, token, is_accepted } => {
-                return self.values.wrote(job, token, is_accepted, shaken_us);
+                return self.values.wrote(job, token, is_accepted, known);
             }
-            Seen::Result { result } => return self.values.result(result, shaken_us),
-            Seen::SetsLatch => self.values.sets_latch(),
+            Seen::Result { since_us, result } => {
+                return self.values.result(since_us, result, known);
+            }
+            Seen::SetsLatch => self.values.sets_latch(now_us),
             Seen::CountsDown { count } => self.values.counts_down(count),
-            Seen::Opened => return self.values.opened(shaken_us),
-            Seen::Got { since_us, built_us } => {
-                return self.values.got(since_us, built_us, shaken_us);
+            Seen::Opened => return self.values.opened(known),
+            Seen::Got { since_us, built_us, is_own } => {
+                return self.values.got(node, (since_us, built_us, is_own), times, known);
             }
-            Seen::Invalidated { since_us } => self.values.invalidated(since_us, now_us),
+            Seen::Invalidated { since_us } => {
+                return self.values.invalidated(node, since_us, now_us, known);
+            }
             Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
             Seen::Wrong { what } => return fault(Kind::Error, what),
             Seen::Failed { cost, is_unknown: false } => {
@@ -472,7 +617,6 @@ impl Judge {
             | Seen::Calls
             | Seen::ObserverPanicked
             | Seen::DroppedLocks
-            | Seen::ClosedLocks
             | Seen::CountedDown
             | Seen::Failed { .. }
             | Seen::Ended { .. } => {}
@@ -488,6 +632,8 @@ impl Judge {
     /// The future of a job was dropped, and its guard with it.
     pub(super) fn cancelled(&mut self, job: usize) {
         self.holders.cancelled(job);
+        self.waits.ends(job);
+        self.values.cancelled(job);
     }
 }
 

@@ -3,8 +3,8 @@
 
 use super::draw::{calendar, single_limit};
 use super::{
-    End, FOREVER, Network, Options, Plan, SECOND, Stored, Terms, Theme, Trouble, Verb, What, Work,
-    Wrong,
+    End, FOREVER, Network, Options, Plan, SECOND, SERVERS, Stored, Terms, Theme, Trouble, Verb,
+    What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
 
@@ -17,9 +17,14 @@ impl Plan {
             (Theme::Limiters, 1) => self.lose_answers(draw),
             (Theme::Limiters, 5) => self.meet_boundaries(draw),
             (Theme::Limiters, 6) => self.stand_in_line(draw),
+            (Theme::Limiters, 7) => self.leave_shared_calls(draw),
             (Theme::OneLock, 0..=2) => self.copy_late(draw),
             (Theme::OneLock, 3..=5) => self.wake_one(What::Lock { is_fair: false }, draw),
+            (Theme::OneLock, 6) => self.lose_while_working(What::Both, draw),
             (Theme::Locks, 0..=5) => self.wake_one(What::Permits(1), draw),
+            (Theme::Locks, 6..=8) => self.wake_one(What::Read, draw),
+            (Theme::Locks, 9..=10) => self.lose_while_working(What::Quorum, draw),
+            (Theme::Latch, 0..=4) => self.wake_all(draw),
             _ => {}
         }
     }
@@ -120,6 +125,23 @@ impl Plan {
         }
     }
 
+    /// Callers of one process share slow calls, and some of those that share one are dropped.
+    fn leave_shared_calls(&mut self, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.options =
+            Options { coalescing: true, deny_cache: draw.chance(300), ..Options::default() };
+        self.ppm.truncate(1);
+        let slow_us = self.timeout_us / draw.between(3, 40);
+        self.network = Network { least_us: slow_us / 2, most_us: slow_us, ..self.network.alike() };
+        for job in &mut self.jobs {
+            let (verb, every_us) = (Verb::Acquire { wait_us: 0 }, draw.one_of(&[0, 1, slow_us]));
+            job.work = Work::Ask { id: 0, cost: draw.one_of(&[1, 1, 2]), verb, times: 8, every_us };
+            job.node = 0;
+            job.at_us = draw.one_of(&[0, slow_us, SECOND]);
+            job.polls = draw.chance(500).then(|| draw.between(1, 12) as u32);
+        }
+    }
+
     /// Copies of acquires come late, and find the lock free.
     fn copy_late(&mut self, draw: &mut Draw) {
         let gives_up = draw.chance(500);
@@ -136,6 +158,47 @@ impl Plan {
         }
     }
 
+    /// All wait for a latch and rely on being told, and some go when they are.
+    fn wake_all(&mut self, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.keep_us = 100 * FOREVER;
+        self.terms = Terms { wake_ups: true, replicas: false, ..self.terms };
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            let at_us = draw.between(0, self.timeout_us);
+            (job.work, job.at_us) = match index {
+                0 => (Work::Count { count: self.count }, 2 * self.timeout_us + at_us),
+                _ => (Work::Await { wait_us: FOREVER }, at_us),
+            };
+            (job.polls, job.when_woken) = (None, true);
+            if index > 0 && draw.chance(200) {
+                job.polls = Some(draw.between(3, 12) as u32);
+            }
+        }
+    }
+
+    /// Servers are away for about as long as leases last, while jobs work.
+    fn lose_while_working(&mut self, what: What, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.lease_us = self.timeout_us * 3;
+        self.terms = Terms { replicas: false, ..self.terms };
+        self.jobs.truncate(4);
+        for job in &mut self.jobs {
+            let for_us = draw.between(self.lease_us / 2, 3 * self.lease_us);
+            let (wait_us, end) = (4 * SECOND, End::Released);
+            job.work = Work::Hold { what, wait_us, for_us, end, is_own: false, again: false };
+            (job.at_us, job.polls) = (draw.between(0, SECOND), None);
+        }
+        for _ in 0..draw.between(1, 3) {
+            let server = match what {
+                What::Quorum => draw.between(0, SERVERS as u64 - 1) as usize,
+                _ => 0,
+            };
+            let for_us = draw.between(self.lease_us / 4, 3 * self.lease_us / 2);
+            let at_us = draw.between(0, self.heal_us.saturating_sub(for_us));
+            self.troubles.push(Trouble { at_us, what: Wrong::Away { server, for_us } });
+        }
+    }
+
     /// Waiters rely on being told, one after the other, and some go when they are.
     fn wake_one(&mut self, what: What, draw: &mut Draw) {
         match draw.chance(400) {
@@ -144,13 +207,17 @@ impl Plan {
         }
         self.keep_us = 100 * FOREVER;
         self.terms = Terms { wake_ups: true, replicas: false, ..self.terms };
-        let (count, has_permits) = (self.permits, matches!(what, What::Permits(_)));
+        let all = match what {
+            What::Permits(_) => Some(What::Permits(self.permits)),
+            What::Read => Some(What::Write),
+            _ => None,
+        };
         for job in &mut self.jobs {
-            // One that holds several permits leaves them to as many waiters.
-            let takes_all = has_permits && draw.chance(300);
-            let (what, wait_us, at_us) = match takes_all {
-                true => (What::Permits(count), 0, 0),
-                false => (what, FOREVER, draw.between(0, self.timeout_us)),
+            // One that holds several permits, or keeps readers out, leaves that to as many waiters.
+            let all = all.filter(|_| draw.chance(300));
+            let (what, wait_us, at_us) = match all {
+                Some(all) => (all, 0, 0),
+                None => (what, FOREVER, draw.between(0, self.timeout_us)),
             };
             let for_us = draw.between(1, self.timeout_us);
             let end = draw.one_of(&[End::Released, End::Dropped]);

@@ -7,12 +7,17 @@ use super::{
     Theme, Trouble, Verb, What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
+use crate::simulation::store::{CACHED, DONE, GATE, LOCK, PLACES, TABLE, VALUE};
 
 impl Plan {
     /// Returns the plan of a seed.
     pub fn of(seed: u64) -> Self {
         let mut plan = Plan::without_link(seed);
         plan.reach_by_link(&mut Draw::new(seed, 7));
+        if plan.link.is_some() {
+            // Its servers have no key taken away.
+            plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Evict { .. }));
+        }
         plan
     }
 
@@ -98,7 +103,29 @@ impl Plan {
         plan.sharpen(theme, &mut Draw::new(seed, 18));
         plan.stay_remembered();
         plan.part_runtimes(&mut Draw::new(seed, 6));
+        plan.hold_otherwise(theme, &mut Draw::new(seed, 17));
         plan
+    }
+
+    /// Lets some work on without asking whether what it holds is held yet, some close their locks, and some worlds lose a
+    /// key.
+    fn hold_otherwise(&mut self, theme: Theme, draw: &mut Draw) {
+        let (is_blind, closes) = (draw.chance(300), draw.chance(100));
+        for job in &mut self.jobs {
+            job.is_blind = is_blind && draw.chance(700);
+            if let Work::Hold { end, is_own: true, .. } = &mut job.work
+                && closes
+            {
+                *end = End::Closed;
+            }
+        }
+        if !matches!(theme, Theme::Limiters | Theme::Charges) && draw.chance(30) {
+            let key = draw.one_of(&[LOCK, PLACES, TABLE, GATE, VALUE, CACHED, DONE]);
+            let at_us = draw.between(0, self.heal_us);
+            self.troubles.push(Trouble { at_us, what: Wrong::Evict { key } });
+            // What its holder cannot release, and what comes late once nothing is remembered, ends by itself.
+            (self.lease_us, self.network.stuck) = (self.lease_us.min(10 * SECOND), 0);
+        }
     }
 
     /// Leaves nothing but cancelled jobs to go wrong, and keeps messages in order.
@@ -255,7 +282,8 @@ impl Plan {
         // One that looks at all takes many.
         let most = if work == Work::Look { 90 } else { 12 };
         let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
-        Job { node, runtime: 0, at_us, work, polls, when_woken: draw.chance(500) }
+        let when_woken = draw.chance(500);
+        Job { node, runtime: 0, at_us, work, polls, when_woken, is_blind: false }
     }
 
     fn ask(&self, draw: &mut Draw) -> Work {

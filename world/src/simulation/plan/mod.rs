@@ -208,6 +208,8 @@ pub(super) struct Job {
     pub(super) polls: Option<u32>,
     /// Then it is dropped when it would be polled again: something has woken it, and does not learn of that.
     pub(super) when_woken: bool,
+    /// Its work, if it has any, never asks whether what it holds is held yet.
+    pub(super) is_blind: bool,
 }
 
 /// A program.
@@ -358,6 +360,8 @@ pub(super) enum Wrong {
     Failover { behind_us: u64, old: usize, for_us: u64 },
     /// The clock of the store is set.
     Clock { by_us: i64 },
+    /// The store has no more room, and evicts a key of those that locks use.
+    Evict { key: &'static str },
 }
 
 /// How many servers there are: the first one is the store, all are those of the quorum.
@@ -366,7 +370,7 @@ pub(super) const SERVERS: usize = 3;
 impl Wrong {
     /// Whether the store forgets something by it, or its leases and windows end early or late.
     pub(super) fn shakes_store(self) -> bool {
-        matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. })
+        matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. } | Wrong::Evict { .. })
     }
 }
 
@@ -473,7 +477,9 @@ impl Plan {
     pub(super) fn freed_us(&self) -> u64 {
         let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
         let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {
-            Wrong::Crash { .. } | Wrong::EndRuntime { .. } => Some(trouble.at_us + lease_us),
+            Wrong::Crash { .. } | Wrong::EndRuntime { .. } | Wrong::Evict { .. } => {
+                Some(trouble.at_us + lease_us)
+            }
             Wrong::Failover { for_us, .. } => Some(trouble.at_us + for_us + lease_us),
             // It may come at any time until then.
             Wrong::Die { .. } => Some(self.heal_us + self.timeout_us + lease_us),

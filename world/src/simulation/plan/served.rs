@@ -53,7 +53,15 @@ impl Plan {
             let work = plan.served(theme, draw);
             let (node, runtime, at_us) = (0, 0, 0);
             let (polls, when_woken) = (None, false);
-            plan.jobs.push(super::Job { node, runtime, at_us, work, polls, when_woken });
+            plan.jobs.push(super::Job {
+                node,
+                runtime,
+                at_us,
+                work,
+                polls,
+                when_woken,
+                is_blind: false,
+            });
         }
         plan
     }

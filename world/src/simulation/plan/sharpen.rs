@@ -158,7 +158,10 @@ impl Wrong {
             | Wrong::BlockRuntime { node, .. }
             | Wrong::Break { node } => node >= first,
             Wrong::Failover { old, .. } => old >= first,
-            Wrong::Away { .. } | Wrong::Cancel { .. } | Wrong::Clock { .. } => false,
+            Wrong::Away { .. }
+            | Wrong::Cancel { .. }
+            | Wrong::Clock { .. }
+            | Wrong::Evict { .. } => false,
         }
     }
 }

@@ -94,7 +94,8 @@ const SAFE: [fn(&mut Link); 14] = [
 ];
 
 /// What makes a job simpler.
-const EASE: [fn(&mut Job); 5] = [
+const EASE: [fn(&mut Job); 6] = [
+    |job| job.is_blind = false,
     |job| (job.polls, job.when_woken) = (None, false),
     |job| job.when_woken = false,
     |job| {

@@ -1,0 +1,285 @@
+//! Those that wait: in which order they come, how long what they wait for is free, and when they give up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::replies::{HolderAnswer, Replies};
+use super::{Exempt, Exemptions, Fault, Kind, Times, fault};
+use crate::simulation::plan::{MILLI, Network, Plan, What, Work};
+use crate::simulation::store::{GATE, LOCK, OTHER, PLACES, TABLE, keys_of};
+
+/// What somebody waits for, as far as it is known at once whether it is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::simulation) enum Need {
+    Lock,
+    Other,
+    Permits(u64),
+    Read,
+    Write,
+    /// An open latch.
+    Latch,
+}
+
+pub(in crate::simulation) struct Waits {
+    waiters: BTreeMap<usize, Waiter>,
+    /// When each job has asked for what it holds.
+    begun: BTreeMap<usize, u64>,
+    /// Since when what somebody waits for is free.
+    free_since_us: BTreeMap<Need, u64>,
+    bounds: Bounds,
+    /// A waiter could not listen: until then it is unknown whether it is told.
+    unsure_until_us: u64,
+}
+
+struct Waiter {
+    /// Nothing but a latch.
+    what: Option<What>,
+    since_us: u64,
+}
+
+/// How long something takes.
+struct Bounds {
+    has_wake_ups: bool,
+    poll_us: u64,
+    /// For how long something may be free while a caller waits for it, where nothing goes wrong.
+    idle_us: Option<u64>,
+    /// As long, once all is well.
+    well: (u64, u64),
+    /// The answer to one question is on its way for so long, and so long takes what is asked last.
+    travel_us: u64,
+    last_us: u64,
+    timeout_us: u64,
+    /// Callers ask in the order in which they come, if they come so far apart.
+    apart_us: Option<u64>,
+    /// Whether each waits for one permit: one that waits for more takes the notice of another, and leaves the permit.
+    is_one_permit: bool,
+    /// Whether all that wait for the read-write lock want the same side.
+    is_one_side: bool,
+}
+
+/// When nodes stood still.
+#[derive(Default)]
+pub(in crate::simulation) struct Stood(Vec<(usize, u64, u64)>);
+
+/// How a wait has ended: when it began, when it was to end, and when it did.
+pub(super) struct Waited {
+    pub(super) what: Option<What>,
+    pub(super) since_us: u64,
+    pub(super) until_us: u64,
+    pub(super) at_us: u64,
+}
+
+impl Need {
+    fn of(what: Option<What>) -> Option<Need> {
+        Some(match what {
+            None => Need::Latch,
+            Some(What::Lock { .. }) => Need::Lock,
+            Some(What::Other) => Need::Other,
+            Some(What::Permits(count)) => Need::Permits(count),
+            Some(What::Read) => Need::Read,
+            Some(What::Write) => Need::Write,
+            Some(What::Both | What::Quorum) => return None,
+        })
+    }
+
+    pub(in crate::simulation) fn key(self) -> &'static str {
+        match self {
+            Need::Lock => LOCK,
+            Need::Other => OTHER,
+            Need::Permits(_) => PLACES,
+            Need::Read | Need::Write => TABLE,
+            Need::Latch => GATE,
+        }
+    }
+}
+
+impl Stood {
+    pub(in crate::simulation) fn still(&mut self, node: usize, from_us: u64, until_us: u64) {
+        self.0.push((node, from_us, until_us));
+    }
+
+    /// Whether the node stood still at some time between these.
+    pub(super) fn has(&self, node: usize, from_us: u64, until_us: u64) -> bool {
+        self.0.iter().any(|(of, from, until)| *of == node && *from <= until_us && *until >= from_us)
+    }
+}
+
+impl Bounds {
+    fn new(plan: &Plan) -> Self {
+        let Network { least_us, most_us, late, .. } = plan.network;
+        let timeout_us = plan.timeout_us;
+        let usual_us = if plan.terms.wake_ups { 1000 * MILLI } else { 100 * MILLI };
+        let poll_us = plan.terms.poll_us.filter(|_| plan.terms.wake_ups).unwrap_or(usual_us);
+        let calls_us = 16 * most_us + 10 * MILLI;
+        let is_plain = plan.is_calm() && least_us == most_us && !plan.terms.replicas;
+        let wanted = |side| {
+            plan.works()
+                .any(|work| matches!(work, Work::Hold { what, again, wait_us, .. } if again || what == side && wait_us > 0))
+        };
+        Bounds {
+            has_wake_ups: plan.terms.wake_ups,
+            poll_us,
+            idle_us: plan.longest_idle_us(),
+            well: (plan.freed_us() + 4 * poll_us + 6 * timeout_us, 4 * poll_us + 6 * timeout_us),
+            travel_us: if late > 0 { timeout_us } else { most_us },
+            last_us: if is_plain { calls_us } else { 6 * timeout_us },
+            timeout_us,
+            apart_us: is_plain.then_some(calls_us),
+            is_one_permit: plan.works().all(|work| {
+                !matches!(work, Work::Hold { what: What::Permits(2..), wait_us: 1.., .. })
+            }),
+            is_one_side: !(wanted(What::Read) && wanted(What::Write)),
+        }
+    }
+}
+
+impl Waits {
+    pub(super) fn new(plan: &Plan) -> Self {
+        Waits {
+            waiters: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            free_since_us: BTreeMap::new(),
+            bounds: Bounds::new(plan),
+            unsure_until_us: 0,
+        }
+    }
+
+    /// A job begins to wait for this, or for a latch.
+    pub(super) fn begins(&mut self, job: usize, what: Option<What>, times: Times) {
+        let Times { polled_us, now_us } = times;
+        if let Some(need) = Need::of(what)
+            && !self.needs(need.key()).contains(&need)
+        {
+            // Nobody has looked whether it is free.
+            self.free_since_us.remove(&need);
+        }
+        self.waiters.insert(job, Waiter { what, since_us: now_us });
+        self.begun.insert(job, polled_us);
+    }
+
+    pub(in crate::simulation) fn ends(&mut self, job: usize) {
+        self.waiters.remove(&job);
+    }
+
+    /// When a job has asked for what it holds.
+    pub(super) fn begun_us(&self, job: usize) -> Option<u64> {
+        self.begun.get(&job).copied()
+    }
+
+    /// L9: a job has got what another one has waited for in line before it came, or what a writer has waited for.
+    pub(super) fn got(&self, job: usize, what: What) -> Result<(), Fault> {
+        let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
+            return Ok(());
+        };
+        let is_passed = |waiter: &Waiter| match (waiter.what, what) {
+            (Some(What::Lock { is_fair: true }), What::Lock { .. } | What::Both) => true,
+            (Some(What::Write), What::Read) => true,
+            _ => false,
+        };
+        let passed = self
+            .waiters
+            .iter()
+            .find(|(_, waiter)| is_passed(waiter) && waiter.since_us + apart_us < begun_us);
+        match passed {
+            Some((other, Waiter { since_us, .. })) => {
+                let what = format!(
+                    "job {job} came at {begun_us} us and has {what:?}; job {other} waits since {since_us} us"
+                );
+                fault(Kind::Jumped, what)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A wait has ended. One without success ends when that was said, not before, and not much later.
+    pub(super) fn waited(
+        &self,
+        node: usize,
+        waited: &Waited,
+        denial: Option<&HolderAnswer>,
+        replies: &Replies,
+        (stood, exempt): (&Stood, &Exemptions),
+    ) -> Result<(), Fault> {
+        let Waited { what, since_us, until_us, at_us } = *waited;
+        let span = format!("{what:?} from {since_us} us until {until_us} us, and at {at_us} us");
+        if denial.is_some() && at_us < until_us {
+            return fault(Kind::Early, format!("{span} it was denied"));
+        }
+        let stood = stood.has(node, since_us, at_us);
+        let is_several = matches!(what, Some(What::Both | What::Quorum));
+        let last_us = self.bounds.last_us * if is_several { 2 } else { 1 };
+        let is_late = at_us > until_us.saturating_add(last_us);
+        if !exempt.is(Exempt::Stood, stood) && is_late {
+            return fault(Kind::TooLong, format!("{span} it ended"));
+        }
+        let Some(denial) = denial else { return Ok(()) };
+        // It asks once more when the time is over, or does not have its answer before.
+        let travel_us = if is_several { 8 * self.bounds.timeout_us } else { self.bounds.travel_us };
+        let last_us = if stood { 0 } else { until_us.saturating_sub(travel_us + 1) };
+        let keys = what.map_or_else(|| vec![GATE.to_owned()], keys_of);
+        replies.told(&keys, node, since_us.max(last_us), denial)
+    }
+
+    /// What jobs wait for at this key.
+    pub(in crate::simulation) fn needs(&self, key: &str) -> BTreeSet<Need> {
+        let all = self.waiters.values().filter_map(|waiter| Need::of(waiter.what));
+        all.filter(|need| need.key() == key).collect()
+    }
+
+    /// Takes note of whether something is free.
+    pub(in crate::simulation) fn is_free(&mut self, need: Need, is_free: bool, now_us: u64) {
+        match is_free {
+            true => _ = self.free_since_us.entry(need).or_insert(now_us),
+            false => _ = self.free_since_us.remove(&need),
+        }
+    }
+
+    /// A waiter has left the line of a lock. Without wake-ups, the one that the lock is free for now learns of that when
+    /// it polls.
+    pub(in crate::simulation) fn left_line(&mut self, need: Need, now_us: u64) {
+        if let Some(since_us) =
+            self.free_since_us.get_mut(&need).filter(|_| !self.bounds.has_wake_ups)
+        {
+            *since_us = now_us;
+        }
+    }
+
+    /// A waiter could not listen, and learns of what is free when it polls.
+    pub(in crate::simulation) fn polls(&mut self, now_us: u64) {
+        self.unsure_until_us = now_us + self.bounds.poll_us;
+    }
+
+    /// Somebody comes to what is waited for, or ends to wait for it: it was not free for long meanwhile.
+    pub(in crate::simulation) fn idle(
+        &self,
+        now_us: u64,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        let Bounds { idle_us, well: (well_us, well_idle_us), poll_us, .. } = self.bounds;
+        for (job, Waiter { what, since_us }) in &self.waiters {
+            let Some(need) = Need::of(*what) else { continue };
+            let Some(free_us) = self.free_since_us.get(&need) else { continue };
+            // A notice for one may wake another that it does not help.
+            let is_for_one = match need {
+                Need::Permits(count) => count == 1 && self.bounds.is_one_permit,
+                Need::Read | Need::Write => self.bounds.is_one_side,
+                _ => true,
+            };
+            let from_us = *free_us.max(since_us);
+            let (from_us, longest_us) = match idle_us {
+                Some(idle_us) if is_for_one => (from_us.max(self.unsure_until_us), idle_us),
+                Some(idle_us) => (from_us.max(self.unsure_until_us), idle_us + poll_us),
+                None => (from_us.max(well_us), well_idle_us),
+            };
+            if exempt.is(Exempt::Unwell, idle_us.is_none() && now_us <= well_us) {
+                continue;
+            }
+            if from_us + longest_us < now_us {
+                let what = format!(
+                    "{need:?} is free since {free_us} us, and job {job} waits since {since_us} us"
+                );
+                return fault(Kind::Idle, what);
+            }
+        }
+        Ok(())
+    }
+}
