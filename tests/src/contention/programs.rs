@@ -179,7 +179,7 @@ fn probe(played: &Played, plan: &Plan) -> (Vec<Line>, u64) {
 }
 
 fn is_call(told: &Told) -> bool {
-    use Seen::*;
+    use Seen::{Asked, Got, Invalidated, Left, Result};
     let seen = |seen: &Seen| {
         matches!(seen, Asked { .. } | Left { .. } | Result { .. } | Got { .. } | Invalidated { .. })
     };
