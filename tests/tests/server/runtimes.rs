@@ -198,9 +198,7 @@ fn moves(server: &Server, prefix: &str, store: impl Notifications) {
     let kept = blocked.block_on(store.listen(&key("kept"), Wake::All)).unwrap();
     let deadline = Instant::now() + Duration::from_secs(20);
     for id in ["other", "kept"] {
-        let mut polls = 0;
         'polls: loop {
-            polls += 1;
             assert!(Instant::now() < deadline, "{prefix}: no message for `{id}`");
             let Ok(mut waiter) = live.block_on(store.listen(&key(id), Wake::All)) else { continue };
             // As many times as one that hears nothing goes on listening.

@@ -170,10 +170,12 @@ impl Waits {
         let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
             return Ok(());
         };
-        let is_passed = |waiter: &Waiter| match (waiter.what, what) {
-            (Some(What::Lock { is_fair: true }), What::Lock { .. } | What::Both) => true,
-            (Some(What::Write), What::Read) => true,
-            _ => false,
+        let is_passed = |waiter: &Waiter| {
+            matches!(
+                (waiter.what, what),
+                (Some(What::Lock { is_fair: true }), What::Lock { .. } | What::Both)
+                    | (Some(What::Write), What::Read)
+            )
         };
         let passed = self
             .waiters
