@@ -182,8 +182,7 @@ impl Plan {
         self.lease_us = self.timeout_us * 3;
         self.terms = Terms { replicas: false, ..self.terms };
         self.jobs.truncate(4);
-        let jobs = self.jobs.len();
-        self.troubles.retain(|it| !matches!(it.what, Wrong::Cancel { job } if job >= jobs));
+        self.troubles.clear();
         for job in &mut self.jobs {
             let for_us = draw.between(self.lease_us / 2, 3 * self.lease_us);
             let (wait_us, end) = (4 * SECOND, End::Released);
