@@ -109,6 +109,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
     }
 
     facts! {
+        prefix() -> Option<&str>;
         limit() -> Option<Limit>;
         is_circuit_open() -> bool;
         deny_cache_stats() -> Option<DenyCacheStats>;

@@ -149,7 +149,7 @@ fn what_is_wrong_in_scripts_of_locks_is_found() {
         (LatchCountDown, "max(0, left - count)", "max(0, left - 1)"),
         (LatchCountDown, " or answered('c', ARGV[3], count)", ""),
         (LatchCountDown, "DONE, left, 1}", "DONE, left, 0}"),
-        (LatchSet, "'PX', ttl_ms(till)", "'PX', ttl_ms(now)"),
+        (LatchSet, "'PX', ttl_ms(max(till, latest + 1))", "'PX', ttl_ms(now)"),
     ];
     let lives = scripts
         .into_iter()
