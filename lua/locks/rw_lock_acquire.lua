@@ -62,11 +62,10 @@ if refused then return refused end
 local not_after = tonumber(ARGV[7])
 local bound = bound_of(not_after)
 for _, grant in ipairs(grants) do
-  local at, known = hold_at(grant, hold)
-  if at then
+  if hold_at(grant, hold) then
     if grant.mode ~= mode or grant.owner ~= owner then return {OPERATION_REUSED} end
-    if known < bound then
-      grant.ids = sub(grant.ids, 1, at + 15) .. pack('<d', bound) .. sub(grant.ids, at + 24)
+    if grant.bound < bound then
+      grant.bound = bound
       know(bound)
       commit()
     end
@@ -78,11 +77,12 @@ for _, one in ipairs(released) do
 end
 if now > not_after or not_after <= forgotten then return {0, now, TOO_LATE, forgotten} end
 
-local lease_end, new = now + tonumber(ARGV[6]), hold .. pack('<d', bound)
+local lease_end = now + tonumber(ARGV[6])
 local grant = grant_of(mode, owner)
 if grant then
   if grant.holds >= HOLDS then return {0, now, TOO_MANY, grant.deadline} end
-  grant.holds, grant.ids = grant.holds + 1, grant.ids .. new
+  grant.holds, grant.ids = grant.holds + 1, grant.ids .. hold
+  grant.bound = max(grant.bound, bound)
   grant.deadline = max(grant.deadline, lease_end)
 else
   local till, why
@@ -97,7 +97,7 @@ else
   end
   if mode == 'w' then kept_till = 0 end
   token = max(now, token + 1)
-  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, holds = 1, ids = new}
+  grant = {mode = mode, owner = owner, token = token, deadline = lease_end, bound = bound, holds = 1, ids = hold}
   grants[#grants + 1] = grant
 end
 know(bound)

@@ -6,11 +6,11 @@ $wake
 -- The record of a read-write lock: `W2:`, the latest fencing token, until when (us) a writer that waits keeps new
 -- readers out (0: none does), until when somebody waits, who is to be told when a grant ends (us), and `forgotten` (us;
 -- see bounds.lua), each a double; how many grants follow, in 2 bytes; what each owner holds, the oldest grant first: r
--- (reads) or w (writes), the owner (16 bytes), the token and the end of the lease (us) as doubles, how many holds there
--- are, in one byte, and of each its id (16 bytes) and its bound (us, a double); and the last 16 holds that were given
--- back, the oldest first, each r or w, its id, its owner, the token, how often the owner held the lock then, in one byte,
--- until when it is remembered (us), and its bound. What has expired is forgotten by the next write.
-local HEAD, GRANT, RELEASE = '<ddddI2', '<c1c16ddI1', '<c1c16c16dI1dd'
+-- (reads) or w (writes), the owner (16 bytes), the token, the end of the lease (us) and the latest bound of its holds (us)
+-- as doubles, how many holds there are, in one byte, and their ids (16 each); and the last 16 holds that were given back,
+-- the oldest first, each r or w, its id, its owner, the token, how often the owner held the lock then, in one byte, until
+-- when it is remembered (us), and the bound of its grant. What has expired is forgotten by the next write.
+local HEAD, GRANT, RELEASE = '<ddddI2', '<c1c16dddI1', '<c1c16c16dI1dd'
 local READERS, HOLDS, REMEMBERED = $MAX_READERS, $MAX_SIDE_HOLDS, $REMEMBERED_SIDES
 local REFUSED, HELD, RELEASED, UPGRADE, TOO_MANY, TOO_LATE, NOT_HELD = 0, 1, 2, 3, 4, 5, 6
 local token, kept_till = 0, 0
@@ -29,23 +29,19 @@ local function read_rw_lock()
   know(before)
   local counts, at = {r = 0, w = 0}, 38
   for _ = 1, count do
-    if #record < at + 33 then return {DAMAGED} end
-    local mode, owner, of, deadline, holds = unpack(GRANT, record, at)
-    local ids = sub(record, at + 34, at + 33 + 24 * holds)
-    if not counts[mode] or not are_sound(of, deadline, 0) or holds < 1 or holds > HOLDS or #ids < 24 * holds then
-      return {DAMAGED}
-    end
+    if #record < at + 41 then return {DAMAGED} end
+    local mode, owner, of, deadline, bound, holds = unpack(GRANT, record, at)
+    local ids = sub(record, at + 42, at + 41 + 16 * holds)
+    if not counts[mode] or not are_sound(of, deadline, bound) or holds < 1 or holds > HOLDS then return {DAMAGED} end
     counts[mode] = counts[mode] + 1
-    for from = 17, #ids, 24 do
-      local bound = unpack('<d', ids, from)
-      if not are_sound(0, 0, bound) then return {DAMAGED} end
-      know(bound)
-      if now >= deadline then forget(bound) end
-    end
+    know(bound)
     if now < deadline then
-      grants[#grants + 1] = {mode = mode, owner = owner, token = of, deadline = deadline, holds = holds, ids = ids}
+      grants[#grants + 1] =
+        {mode = mode, owner = owner, token = of, deadline = deadline, bound = bound, holds = holds, ids = ids}
+    else
+      forget(bound)
     end
-    at = at + 34 + 24 * holds
+    at = at + 42 + 16 * holds
   end
   local remembered = (#record + 1 - at) / 58
   if counts.r > READERS or counts.w > 1 or remembered < 0 or remembered > REMEMBERED or remembered % 1 > 0 then
@@ -60,10 +56,10 @@ local function read_rw_lock()
   end
 end
 
--- Where among the ids and bounds of a grant's holds this one begins, and its bound.
+-- Where among the ids of a grant's holds this one begins.
 local function hold_at(grant, id)
-  for at = 1, #grant.ids, 24 do
-    if sub(grant.ids, at, at + 15) == id then return at, (unpack('<d', grant.ids, at + 16)) end
+  for at = 1, #grant.ids, 16 do
+    if sub(grant.ids, at, at + 15) == id then return at end
   end
 end
 
@@ -84,7 +80,7 @@ local function commit()
   local text = {'$RW_LOCK:' .. pack(HEAD, token, kept_till, wake, forgotten, #grants)}
   local keep = max(token + 1, kept_till, wake, latest + 1)
   for _, grant in ipairs(grants) do
-    text[#text + 1] = pack(GRANT, grant.mode, grant.owner, grant.token, grant.deadline, grant.holds)
+    text[#text + 1] = pack(GRANT, grant.mode, grant.owner, grant.token, grant.deadline, grant.bound, grant.holds)
     text[#text + 1] = grant.ids
     keep = max(keep, grant.deadline)
   end

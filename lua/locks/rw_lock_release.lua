@@ -20,8 +20,7 @@ local mode, owner, hold = ARGV[3], bytes_of(ARGV[4]), bytes_of(ARGV[5])
 local refused = read_rw_lock()
 if refused then return refused end
 local grant, at = grant_of(mode, owner)
-local hold_is_at, bound
-if grant then hold_is_at, bound = hold_at(grant, hold) end
+local hold_is_at = grant and hold_at(grant, hold)
 if not hold_is_at then
   for _, one in ipairs(released) do
     if one.mode == mode and one.owner == owner and one.id == hold then
@@ -31,12 +30,12 @@ if not hold_is_at then
   return {0, now, NOT_HELD}
 end
 grant.holds = grant.holds - 1
-grant.ids = sub(grant.ids, 1, hold_is_at - 1) .. sub(grant.ids, hold_is_at + 24)
+grant.ids = sub(grant.ids, 1, hold_is_at - 1) .. sub(grant.ids, hold_is_at + 16)
 if grant.holds == 0 then table.remove(grants, at) end
 if #released == REMEMBERED then forget(table.remove(released, 1).bound) end
 released[#released + 1] = {
   mode = mode, id = hold, owner = owner, token = grant.token, holds = grant.holds,
-  till = now + tonumber(ARGV[6]), bound = bound,
+  till = now + tonumber(ARGV[6]), bound = grant.bound,
 }
 commit()
 return {0, now, RELEASED, grant.token, grant.holds, grant.holds == 0 and wake_up() or 0}

@@ -96,9 +96,10 @@ pub struct Grant {
 pub struct Reference {
     /// The token and the deadline of each grant.
     grants: BTreeMap<Who, (u64, u64)>,
-    /// The holds of these grants, in the order in which they were acquired, and until when copies of their acquires may
-    /// arrive.
-    holds: Vec<(u128, Who, u64)>,
+    /// Until when copies of the acquires of these grants may arrive.
+    bounds: BTreeMap<Who, u64>,
+    /// The holds of these grants, in the order in which they were acquired.
+    holds: Vec<(u128, Who)>,
     /// Each released hold, its outcome, until when it is remembered, and until when copies of its acquire may arrive.
     released: Vec<(u128, Who, Outcome, u64, u64)>,
     /// Until when copies of acquires may arrive of which the record does not know any more.
@@ -118,7 +119,7 @@ impl Reference {
 
     fn grant(&self, who: Who, now_us: u64) -> Option<Grant> {
         let (token, deadline_us) = *self.grants.get(&who).filter(|_| self.is_live(who, now_us))?;
-        let holds = self.holds.iter().filter(|(_, of, _)| *of == who).count() as u64;
+        let holds = self.holds.iter().filter(|(_, of)| *of == who).count() as u64;
         Some(Grant { token, holds, deadline_us })
     }
 
@@ -140,9 +141,9 @@ impl Reference {
 
     /// Returns until when copies of acquires may arrive that do not count at a time, or do not any more.
     fn gone(&self, now_us: u64) -> impl Iterator<Item = u64> {
-        let holds = self.holds.iter().filter(move |(_, who, _)| !self.is_live(*who, now_us));
+        let grants = self.bounds.iter().filter(move |(who, _)| !self.is_live(**who, now_us));
         let released = self.released.iter().filter(move |(_, _, _, until, _)| now_us >= *until);
-        let ended = holds.map(|(_, _, bound_us)| bound_us);
+        let ended = grants.map(|(_, bound_us)| bound_us);
         let gone = ended.chain(released.map(|(_, _, _, _, bound_us)| bound_us));
         gone.chain(&self.forgotten).copied().filter(move |bound_us| now_us <= *bound_us)
     }
@@ -152,7 +153,8 @@ impl Reference {
         self.forgotten = self.gone(now_us).collect();
         self.grants.retain(|_, (_, deadline_us)| now_us < *deadline_us);
         let grants = &self.grants;
-        self.holds.retain(|(_, who, _)| grants.contains_key(who));
+        self.holds.retain(|(_, who)| grants.contains_key(who));
+        self.bounds.retain(|who, _| grants.contains_key(who));
         self.released.retain(|(_, _, _, until, _)| now_us < *until);
         let more = self.released.len().saturating_sub(REMEMBERED);
         let dropped = self.released.drain(..more).map(|(_, _, _, _, bound_us)| bound_us);
@@ -205,18 +207,20 @@ impl Reference {
                 self.kept_until_us = 0;
             }
         }
-        self.holds.push((hold, who, bound_us));
+        self.holds.push((hold, who));
+        let latest_us = self.bounds.entry(who).or_default();
+        *latest_us = bound_us.max(*latest_us);
         self.write(now_us);
         Outcome::Held(self.grant(who, now_us).expect("it was just made"))
     }
 
     /// Returns the outcome for a hold whose id is known, unless its grant is dead.
     fn known(&mut self, who: Who, hold: u128, bound_us: u64, now_us: u64) -> Option<Outcome> {
-        let is_live = |(id, of, _): &(u128, Who, u64)| *id == hold && self.is_live(*of, now_us);
-        if let Some(at) = self.holds.iter().position(is_live) {
-            let grant = self.grant(who, now_us).filter(|_| self.holds[at].1 == who);
-            if grant.is_some() && self.holds[at].2 < bound_us {
-                self.holds[at].2 = bound_us;
+        let live = self.holds.iter().find(|(id, of)| *id == hold && self.is_live(*of, now_us));
+        if let Some((_, of)) = live {
+            let grant = self.grant(who, now_us).filter(|_| *of == who);
+            if grant.is_some() && self.bounds[&who] < bound_us {
+                self.bounds.insert(who, bound_us);
                 self.write(now_us);
             }
             return Some(grant.map_or(Outcome::Reused, Outcome::Held));
@@ -227,11 +231,13 @@ impl Reference {
     }
 
     fn release(&mut self, who: Who, hold: u128, remember_us: u64, now_us: u64) -> Outcome {
-        let at = self.holds.iter().position(|(known, of, _)| (*known, *of) == (hold, who));
+        let at = self.holds.iter().position(|known| *known == (hold, who));
         if let (Some(at), Some(grant)) = (at, self.grant(who, now_us)) {
-            let (_, _, bound_us) = self.holds.remove(at);
+            self.holds.remove(at);
+            let bound_us = self.bounds[&who];
             if grant.holds == 1 {
                 self.grants.remove(&who);
+                self.bounds.remove(&who);
             }
             let again = Outcome::Released(grant.token, grant.holds - 1, false);
             self.released.push((hold, who, again, now_us + remember_us, bound_us));
@@ -256,8 +262,8 @@ impl play::Reference for Reference {
         match *ask {
             Ask::Plain(op) => op,
             Ask::OtherMode(op) => {
-                let live = self.holds.iter().rev().find(|(_, who, _)| self.is_live(*who, now_us));
-                let who = live.map_or(op.who, |(_, who, _)| match who {
+                let live = self.holds.iter().rev().find(|(_, who)| self.is_live(*who, now_us));
+                let who = live.map_or(op.who, |(_, who)| match who {
                     (owner, Mode::Read) => (*owner, Mode::Write),
                     (owner, Mode::Write) => (*owner, Mode::Read),
                 });
@@ -288,10 +294,10 @@ impl play::Reference for Reference {
                 again.unwrap_or(Op { who: (0, Mode::Read), action: Action::Inspect })
             }
             Ask::ReleaseHeld(which, remember_us) => {
-                let live = self.holds.iter().filter(|(_, who, _)| self.is_live(*who, now_us));
+                let live = self.holds.iter().filter(|(_, who)| self.is_live(*who, now_us));
                 let live: Vec<_> = live.collect();
                 match live.get(which % live.len().max(1)) {
-                    Some(&&(hold, who, _)) => {
+                    Some(&&(hold, who)) => {
                         Op { who, action: Action::Release { hold, remember_us } }
                     }
                     None => Op { who: (0, Mode::Read), action: Action::Inspect },
@@ -400,7 +406,7 @@ impl play::Reference for Reference {
     fn ends_us(&self) -> Vec<u64> {
         let leases = self.grants.values().map(|(_, deadline_us)| *deadline_us);
         let memory = self.released.iter().map(|(_, _, _, until, _)| *until);
-        let bounds = self.holds.iter().map(|(_, _, bound_us)| bound_us + 1);
+        let bounds = self.bounds.values().map(|bound_us| bound_us + 1);
         let others = [self.kept_until_us, self.wake_us, self.token + 1];
         leases.chain(memory).chain(bounds).chain(others).collect()
     }

@@ -153,8 +153,9 @@ pub struct Laws {
 struct Grant {
     owner: u128,
     weight: u64,
-    /// The holds, and until when a copy of the acquire of each may arrive; zero without a bound.
-    ids: Vec<(u128, u64)>,
+    ids: Vec<u128>,
+    /// Until when a copy of an acquire of it may arrive; zero without a bound.
+    bound_us: u64,
     token: u64,
     deadline_us: u64,
     /// Whether the clock has shown its end.
@@ -175,14 +176,6 @@ struct Release {
 }
 
 impl Grant {
-    fn has(&self, id: u128) -> bool {
-        self.ids.iter().any(|(known, _)| *known == id)
-    }
-
-    fn bound_us(&self) -> u64 {
-        self.ids.iter().map(|(_, bound_us)| *bound_us).max().unwrap_or(0)
-    }
-
     fn told(&self) -> Granted {
         let Grant { weight, token, deadline_us, .. } = *self;
         Granted { weight, holds: self.ids.len() as u64, token, deadline_us }
@@ -238,7 +231,7 @@ impl Laws {
         let Laws { grants, released, newest, waits, shown_us, forgotten_us, .. } =
             std::mem::take(self);
         (self.newest, self.waits) = (newest, waits);
-        let bounds = grants.iter().map(Grant::bound_us);
+        let bounds = grants.iter().map(|it| it.bound_us);
         let bounds = bounds.chain(released.iter().map(|it| it.bound_us)).chain([forgotten_us.0]);
         let may_arrive = |bound_us: &u64| *bound_us > 0 && shown_us <= *bound_us;
         let bounds = bounds.filter(may_arrive).map(|bound_us| bound_us + 1);
@@ -249,7 +242,7 @@ impl Laws {
 
     /// Returns between which values the latest `not_after_us` of what is forgotten must be.
     fn forgotten(&self, now_us: u64) -> RangeInclusive<u64> {
-        let grants = self.grants.iter().map(|it| (it.bound_us(), it.deadline_us, it.is_past));
+        let grants = self.grants.iter().map(|it| (it.bound_us, it.deadline_us, it.is_past));
         let released = self.released.iter().map(|it| (it.bound_us, it.until_us, it.is_past));
         let (mut least, mut most) = self.forgotten_us;
         for (bound_us, end_us, is_past) in grants.chain(released) {

@@ -1,6 +1,6 @@
 //! The read-write lock's state machine.
 
-use super::record::{Grant, Held, HoldEnd, RwLockRecord};
+use super::record::{Grant, HoldEnd, RwLockRecord};
 use super::{
     Action, Answer, Hold, HoldId, Holder, Inspect, Inspection, MAX_HOLDS, MAX_READERS, Mode,
     Operation, Reply,
@@ -25,8 +25,7 @@ impl Operation {
                 } else if now > not_after || not_after <= forgotten {
                     (Answer::TooLate { forgotten }, false)
                 } else {
-                    let hold = Held { id: hold, bound: bound(not_after) };
-                    self.acquire(&mut record, hold, waits_us, now.as_micros())
+                    self.acquire(&mut record, hold, not_after, waits_us, now.as_micros())
                 }
             }
             Action::Renew { token } => self.renew(&mut record, token, now.as_micros()),
@@ -48,10 +47,10 @@ impl Operation {
         not_after: Timestamp,
     ) -> Result<Option<(Answer, bool)>, RecordError> {
         let Leases { grants, released, .. } = &mut record.leases;
-        let known = grants.iter_mut().find_map(|grant| Some((grant.what.position(hold)?, grant)));
+        let known = grants.iter_mut().find(|grant| grant.what.holds.contains(&hold));
         match known {
-            Some((at, grant)) if self.is_of(grant) => {
-                let is_later = extend_bound(&mut grant.what.holds[at].bound, not_after);
+            Some(grant) if self.is_of(grant) => {
+                let is_later = extend_bound(&mut grant.what.bound, not_after);
                 Ok(Some((Answer::Held(grant.hold()), is_later)))
             }
             Some(_) => Err(RecordError::OperationReused),
@@ -66,7 +65,8 @@ impl Operation {
     fn acquire(
         &self,
         record: &mut RwLockRecord,
-        hold: Held,
+        hold: HoldId,
+        not_after: Timestamp,
         waits_us: u64,
         now: u64,
     ) -> (Answer, bool) {
@@ -76,6 +76,7 @@ impl Operation {
                 return (Answer::TooMany { retry_at: time(grant.deadline) }, false);
             }
             grant.what.holds.push(hold);
+            extend_bound(&mut grant.what.bound, not_after);
             grant.extend(now + lease_us);
             return (Answer::Held(grant.hold()), true);
         }
@@ -93,7 +94,8 @@ impl Operation {
         if self.mode == Mode::Write {
             record.kept_until = 0;
         }
-        let what = Grant { mode: self.mode, owner: self.owner, holds: [hold].into() };
+        let (holds, bound) = ([hold].into(), bound(not_after));
+        let what = Grant { mode: self.mode, owner: self.owner, holds, bound };
         let granted = record.leases.grant(what, lease_us, now);
         let answer = Answer::Held(granted.hold());
         record.leases.grants.push(granted);
@@ -143,10 +145,12 @@ impl Operation {
     fn release(&self, record: &mut RwLockRecord, hold: HoldId, now: u64) -> (Answer, bool) {
         let leases = &mut record.leases;
         let own = leases.grants.iter().position(|grant| self.is_of(grant));
-        let place = own.and_then(|at| Some((at, leases.grants[at].what.position(hold)?)));
-        if let Some((at, hold_at)) = place {
+        let hold_at =
+            |at: usize| leases.grants[at].what.holds.iter().position(|held| *held == hold);
+        if let Some((at, hold_at)) = own.and_then(|at| Some((at, hold_at(at)?))) {
             let grant = &mut leases.grants[at];
-            let Held { bound, .. } = grant.what.holds.remove(hold_at);
+            grant.what.holds.remove(hold_at);
+            let bound = grant.what.bound;
             let (token, holds) = (grant.token, grant.what.holds.len() as u64);
             if holds == 0 {
                 leases.grants.remove(at);

@@ -25,7 +25,7 @@
 //! **Limitations.** Writers have no order, and a failover that loses an acknowledged grant ends exclusion.
 //!
 //! Each call reads the whole record, and one that changes something writes it: 58 bytes for each owner that holds it,
-//! and 24 for each further hold. Hence the bounds [`MAX_READERS`] and [`MAX_HOLDS`].
+//! and 16 for each further hold. Hence the bounds [`MAX_READERS`] and [`MAX_HOLDS`].
 //!
 //! ```
 //! use core::time::Duration;

@@ -25,25 +25,14 @@ pub(crate) struct Grant {
     pub(super) mode: Mode,
     pub(super) owner: OwnerId,
     /// One to [`MAX_HOLDS`], the oldest first.
-    pub(super) holds: Vec<Held>,
-}
-
-/// A hold, and until when its acquire may arrive: see [`bound`](crate::lease::bound).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
-    pub(super) id: HoldId,
+    pub(super) holds: Vec<HoldId>,
+    /// The latest [`bound`](crate::lease::bound) of its holds, also of those that were released.
     pub(super) bound: u64,
-}
-
-impl Grant {
-    pub(super) fn position(&self, hold: HoldId) -> Option<usize> {
-        self.holds.iter().position(|held| held.id == hold)
-    }
 }
 
 impl Acquired for Grant {
     fn bound(&self) -> u64 {
-        self.holds.iter().map(|held| held.bound).max().unwrap_or_default()
+        self.bound
     }
 }
 
@@ -87,10 +76,10 @@ impl RwLockRecord {
         let Leases { token, wake, forgotten, grants, released } = &self.leases;
         let (tag, kept_until) = (Self::TAG, self.kept_until);
         let mut text = format!("{tag} {token} {kept_until} {} {forgotten}", wake.0);
-        for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
-            text += &format!("|{}{owner} {token} {deadline}", mode.letter());
-            for Held { id, bound } in holds {
-                text += &format!(" {id} {bound}");
+        for Granted { what: Grant { mode, owner, holds, bound }, token, deadline } in grants {
+            text += &format!("|{}{owner} {token} {deadline} {bound}", mode.letter());
+            for hold in holds {
+                text += &format!(" {hold}");
             }
         }
         for Released { what, token, until, bound } in released {
@@ -107,15 +96,12 @@ impl RwLockRecord {
         let mut bytes = Vec::new();
         bytes.extend([*token, self.kept_until, wake.0, *forgotten].into_iter().flat_map(packed));
         bytes.extend((grants.len() as u16).to_le_bytes()); // at most MAX_READERS and a writer
-        for Granted { what: Grant { mode, owner, holds }, token, deadline } in grants {
+        for Granted { what: Grant { mode, owner, holds, bound }, token, deadline } in grants {
             bytes.push(mode.letter() as u8);
             bytes.extend(owner.as_u128().to_be_bytes());
-            bytes.extend([*token, *deadline].into_iter().flat_map(packed));
+            bytes.extend([*token, *deadline, *bound].into_iter().flat_map(packed));
             bytes.push(holds.len() as u8); // at most MAX_HOLDS
-            for Held { id, bound } in holds {
-                bytes.extend(id.as_u128().to_be_bytes());
-                bytes.extend(packed(*bound));
-            }
+            bytes.extend(holds.iter().flat_map(|hold| hold.as_u128().to_be_bytes()));
         }
         for Released { what, token, until, bound } in released {
             let HoldEnd { mode, id, owner, holds } = what;
@@ -138,11 +124,9 @@ impl RwLockRecord {
         for _ in 0..rest.count()? {
             let mode = Mode::of_letter(rest.byte()?)?;
             let owner = OwnerId::from_u128(rest.id()?);
-            let (token, deadline, count) = (rest.double()?, rest.double()?, rest.byte()?);
-            let mut held =
-                || Some(Held { id: HoldId::from_u128(rest.id()?), bound: rest.double()? });
-            let holds = (0..count).map(|_| held());
-            let what = Grant { mode, owner, holds: holds.collect::<Option<_>>()? };
+            let (token, deadline, bound) = (rest.double()?, rest.double()?, rest.double()?);
+            let holds = (0..rest.byte()?).map(|_| rest.id().map(HoldId::from_u128));
+            let what = Grant { mode, owner, holds: holds.collect::<Option<_>>()?, bound };
             record.leases.grants.push(Granted { what, token, deadline });
         }
         record.leases.released = rest.all(|rest| {
@@ -193,13 +177,10 @@ impl RwLockRecord {
 fn read_grant(mode: Mode, text: &str) -> Option<Granted<Grant>> {
     let mut words = text.split(' ');
     let owner = words.next()?.parse().ok()?;
-    let [[token], [deadline]] = [read_exact(words.next()?)?, read_exact(words.next()?)?];
-    let mut holds = Vec::new();
-    while let Some(id) = words.next() {
-        let [bound] = read_exact(words.next()?)?;
-        holds.push(Held { id: id.parse().ok()?, bound });
-    }
-    Some(Granted { what: Grant { mode, owner, holds }, token, deadline })
+    let mut number = || read_exact(words.next()?).map(|[number]| number);
+    let (token, deadline, bound) = (number()?, number()?, number()?);
+    let holds: Option<Vec<HoldId>> = words.map(|word| word.parse().ok()).collect();
+    Some(Granted { what: Grant { mode, owner, holds: holds?, bound }, token, deadline })
 }
 
 fn read_released(mode: Mode, text: &str) -> Option<Released<HoldEnd>> {

@@ -71,7 +71,7 @@ impl Judge<'_> {
     fn repeats(&mut self) -> bool {
         let (op, now_us) = (self.op, self.now_us);
         let live = self.laws.grants.iter().filter(|it| now_us < it.deadline_us);
-        let held = live.filter(|it| it.has(op.id)).max_by_key(|it| !it.is_past);
+        let held = live.filter(|it| it.ids.contains(&op.id)).max_by_key(|it| !it.is_past);
         let mut released = self.laws.released.iter();
         let gone = released.find(|it| it.id == op.id && now_us < it.until_us);
         let known = match (held, gone) {
@@ -109,13 +109,10 @@ impl Judge<'_> {
     /// Learns until when a copy of an acquire of this grant may arrive. Returns whether that is later than was known.
     fn may_arrive_longer(&mut self, token: u64) -> bool {
         let Action::Acquire { not_after_us, .. } = self.op.action else { return false };
-        let ids =
-            self.laws.grants.iter_mut().filter(|it| it.token == token).flat_map(|it| &mut it.ids);
-        let mut is_later = false;
-        for (_, bound_us) in ids.filter(|(id, _)| *id == self.op.id) {
-            is_later |= *bound_us < bound(not_after_us);
-            *bound_us = bound(not_after_us).max(*bound_us);
-        }
+        let is_it = |it: &&mut Grant| it.token == token;
+        let Some(grant) = self.laws.grants.iter_mut().find(is_it) else { return false };
+        let is_later = grant.bound_us < bound(not_after_us);
+        grant.bound_us = bound(not_after_us).max(grant.bound_us);
         is_later
     }
 
@@ -132,7 +129,9 @@ impl Judge<'_> {
         });
         if let Some(at) = again {
             self.grown(at, told, 1);
-            self.laws.grants[at].ids.push((op.id, bound_us));
+            let grant = &mut self.laws.grants[at];
+            grant.ids.push(op.id);
+            grant.bound_us = bound_us.max(grant.bound_us);
             return self.laws.write(now_us);
         }
         let (token, newest) = (self.laws.token, self.laws.newest);
@@ -158,8 +157,8 @@ impl Judge<'_> {
         }
         self.laws.write(now_us);
         let Op { owner, weight, id, .. } = *op;
-        let (Granted { token, deadline_us, .. }, ids) = (told, vec![(id, bound_us)]);
-        let grant = Grant { owner, weight, ids, token, deadline_us, is_past: false };
+        let (Granted { token, deadline_us, .. }, ids) = (told, vec![id]);
+        let grant = Grant { owner, weight, ids, bound_us, token, deadline_us, is_past: false };
         self.laws.grants.push(grant);
         (self.laws.token, self.laws.newest) = (token, newest.max(token));
         if op.writes() {
@@ -235,7 +234,7 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         // For a side no hold is named.
         let is_named = |it: &Grant| {
-            let is_named = op.terms.has_sides || it.has(op.id);
+            let is_named = op.terms.has_sides || it.ids.contains(&op.id);
             is_named && op.is_of(it.owner, it.weight) && token.is_none_or(|token| token == it.token)
         };
         let named = self.laws.grants.iter().position(is_named);
@@ -257,7 +256,7 @@ impl Judge<'_> {
         let (op, now_us) = (self.op, self.now_us);
         let is_it = |it: u64| token.is_none_or(|token| token == it);
         let own = self.laws.grants.iter().position(|it| {
-            let is_named = it.has(op.id) && op.is_of(it.owner, it.weight);
+            let is_named = it.ids.contains(&op.id) && op.is_of(it.owner, it.weight);
             is_named && is_it(it.token) && now_us < it.deadline_us
         });
         let gone = self.laws.released.iter().find(|it| {
@@ -300,6 +299,7 @@ impl Judge<'_> {
     fn given_back(&mut self, at: usize, holds: u64, told: bool) {
         let (op, now_us) = (self.op, self.now_us);
         let Granted { weight, holds: before, token, .. } = self.laws.grants[at].told();
+        let bound_us = self.laws.grants[at].bound_us;
         if holds + 1 != before {
             self.verdict.broke(Property::L2, "one hold was given back");
         }
@@ -317,10 +317,7 @@ impl Judge<'_> {
             self.verdict.saw(Case::Downgraded);
         }
         self.laws.write(now_us);
-        let grants = self.laws.grants.iter().filter(|grant| grant.token == token);
-        let mut ids = grants.flat_map(|grant| &grant.ids);
-        let bound_us = ids.find(|(id, _)| *id == op.id).map_or(0, |(_, bound_us)| *bound_us);
-        self.laws.grants.iter_mut().for_each(|grant| grant.ids.retain(|(it, _)| *it != op.id));
+        self.laws.grants.iter_mut().for_each(|grant| grant.ids.retain(|it| *it != op.id));
         self.laws.grants.retain(|grant| !grant.ids.is_empty());
         if self.laws.released.len() == REMEMBERED {
             let oldest = self.laws.released.remove(0);

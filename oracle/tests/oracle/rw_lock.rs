@@ -132,42 +132,42 @@ fn d12_damaged_records_are_refused_and_kept() {
     let (owner, hold) = (OwnerId::from_u128(1), HoldId::from_u128(7));
     let read = lock.read(owner, hold, Timestamp::MAX);
     let id = "0000000000000000000000000000a11c";
-    let (grant, released) = (format!("|r{id} 5 9 {id} 0"), format!("|R{id} {id} 1 0 9 0"));
+    let (grant, released) = (format!("|r{id} 5 9 0 {id}"), format!("|R{id} {id} 1 0 9 0"));
     let sound = [
         "W2 0 0 0 0".to_owned(),
         "W2 7881299347898366 9 9007199254740991 6755399441055742".to_owned(),
-        format!("W2 5 0 0 0|w{id} 5 9 {id} 0{}", grant.repeat(64)),
-        format!("W2 5 0 0 0|r{id} 5 9007199254740991{}", format!(" {id} 0").repeat(8)),
-        format!("W2 5 0 0 0|w{id} 5 9 {id} 0{}", released.repeat(16)),
+        format!("W2 5 0 0 0|w{id} 5 9 0 {id}{}", grant.repeat(64)),
+        format!("W2 5 0 0 0|r{id} 5 9007199254740991 0{}", format!(" {id}").repeat(8)),
+        format!("W2 5 0 0 0|w{id} 5 9 0 {id}{}", released.repeat(16)),
         format!("W2 5 0 0 0|W{id} {id} 1 0 9 0"),
     ];
     let damaged = [
         "W2 0 0 0".to_owned(),
         "W2 00 0 0 0".to_owned(),
         format!("W2 5 0 0 0{released}{grant}"),
-        format!("W2 5 0 0 0|w{id} 005 9 {id} 0"),
+        format!("W2 5 0 0 0|w{id} 005 9 0 {id}"),
         format!("W2 5 0 0 0|R{id} {id} 1 9 9 0"),
         "W2 0 0 0 0 0".to_owned(),
         "W2 7881299347898368 0 0 0".to_owned(),
         "W2 5 9007199254740992 0 0".to_owned(),
         "W2 5 0 9007199254740992 0".to_owned(),
         "W2 5 0 0 0|".to_owned(),
-        format!("W2 5 0 0 0|{id} 5 9 {id} 0"),
-        format!("W2 5 0 0 0|x{id} 5 9 {id} 0"),
-        format!("W2 5 0 0 0|r{id}0 5 9 {id} 0"),
-        format!("W2 5 0 0 0|r{} 5 9 {id} 0", id.to_uppercase()),
-        format!("W2 5 0 0 0|r{id} 5 9"),
-        format!("W2 5 0 0 0|r{id} 5 9 "),
-        format!("W2 5 0 0 0|r{id} 5 9 {id} "),
-        format!("W2 5 0 0 0|r{id} 5 9  {id} 0"),
-        format!("W2 5 0 0 0|r{id} 5 9 {id}0"),
-        format!("W2 5 0 0 0|r{id} 5 x {id} 0"),
-        format!("W2 5 0 0 0|r{id} 5 9007199254740992 {id} 0"),
-        format!("W2 5 0 0 0|r{id} 5 9{}", format!(" {id} 0").repeat(9)),
+        format!("W2 5 0 0 0|{id} 5 9 0 {id}"),
+        format!("W2 5 0 0 0|x{id} 5 9 0 {id}"),
+        format!("W2 5 0 0 0|r{id}0 5 9 0 {id}"),
+        format!("W2 5 0 0 0|r{} 5 9 0 {id}", id.to_uppercase()),
+        format!("W2 5 0 0 0|r{id} 5 9 0"),
+        format!("W2 5 0 0 0|r{id} 5 9 0 "),
+        format!("W2 5 0 0 0|r{id} 5 9 0 {id} "),
+        format!("W2 5 0 0 0|r{id} 5 9 0  {id}"),
+        format!("W2 5 0 0 0|r{id} 5 9 0 {id}0"),
+        format!("W2 5 0 0 0|r{id} 5 x 0 {id}"),
+        format!("W2 5 0 0 0|r{id} 5 9007199254740992 0 {id}"),
+        format!("W2 5 0 0 0|r{id} 5 9 0{}", format!(" {id}").repeat(9)),
         format!("W2 5 0 0 0{}", grant.repeat(65)),
-        format!("W2 5 0 0 0{}", format!("|w{id} 5 9 {id} 0").repeat(2)),
+        format!("W2 5 0 0 0{}", format!("|w{id} 5 9 0 {id}").repeat(2)),
         "W2 5 0 0 6755399441055743".to_owned(),
-        format!("W2 5 0 0 0|r{id} 5 9 {id} 6755399441055743"),
+        format!("W2 5 0 0 0|r{id} 5 9 6755399441055743 {id}"),
         format!("W2 5 0 0 0|R{id} {id} 1 0 9 6755399441055743"),
         format!("W2 5 0 0 0|R{id} {id} 1 0 9"),
         format!("W2 5 0 0 0|R{id} x 1 0 9 0"),
@@ -198,9 +198,8 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     };
     let head = |numbers, grants| head_with(numbers, grants, 8);
     let grant = |mode: u8, [token, deadline]: [u64; 2], said: u8, holds: usize| {
-        let numbers = [number(token), number(deadline)].concat();
-        let hold = [vec![9; 16], number(8)].concat();
-        [&[mode][..], &[7; 16], &numbers, &[said], &hold.repeat(holds)].concat()
+        let numbers = [number(token), number(deadline), number(8)].concat();
+        [&[mode][..], &[7; 16], &numbers, &[said], &[9; 16].repeat(holds)].concat()
     };
     let one = |mode, numbers, holds: u8| {
         [head([5, 0, 0], 1), grant(mode, numbers, holds, holds.into())].concat()
@@ -211,10 +210,11 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     };
     let with = |ends: &[Vec<u8>]| [head([5, 0, 0], 0), ends.concat()].concat();
     let whole = one(b'r', [5, 9], 2);
-    // With another number in the place of the last bound.
-    let with_bound = |mut bytes: Vec<u8>, bound| {
-        bytes.truncate(bytes.len() - 8);
-        [bytes, number(bound)].concat()
+    // With another bound, which ends so many bytes before the end.
+    let with_bound = |mut bytes: Vec<u8>, behind: usize, bound| {
+        let at = bytes.len() - behind - 8;
+        bytes[at..at + 8].copy_from_slice(&number(bound));
+        bytes
     };
     let writer = grant(b'w', [exact, exact], 8, 8);
     let reader = grant(b'r', [5, 9], 1, 1);
@@ -224,8 +224,8 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
             .concat(),
         with(&vec![released(b'w', exact, 8, exact); 16]),
         head_with([5, 0, 0], 0, latest - 1),
-        with_bound(whole.clone(), latest - 1),
-        with_bound(with(&[released(b'r', 5, 0, 9)]), latest - 1),
+        with_bound(whole.clone(), 33, latest - 1),
+        with_bound(with(&[released(b'r', 5, 0, 9)]), 0, latest - 1),
     ];
     let damaged = vec![
         b"W2 5 0 0 0".to_vec(),
@@ -233,8 +233,8 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         whole[..36].to_vec(),
         whole[..48].to_vec(),
         head_with([5, 0, 0], 0, latest),
-        with_bound(whole.clone(), latest),
-        with_bound(with(&[released(b'r', 5, 0, 9)]), latest),
+        with_bound(whole.clone(), 33, latest),
+        with_bound(with(&[released(b'r', 5, 0, 9)]), 0, latest),
         whole[..whole.len() - 1].to_vec(),
         [&whole[..], &[0]].concat(),
         head([7_881_299_347_898_368, 0, 0], 0),
@@ -328,12 +328,12 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
             "kept_till, is_new = now + span, true",
             "kept_till, is_new = now + span - 1, true",
         ),
-        (Law::L10, Acquire, "  if at then\n", "  if false then\n"),
+        (Law::L10, Acquire, "if hold_at(grant, hold) then", "if false then"),
         (Law::L2, Acquire, "if now > not_after or", "if now >= not_after or"),
         (Law::L10, Acquire, "if now > not_after or", "if"),
         (Law::L10, Acquire, "or not_after <= forgotten then", "then"),
         (Law::L10, Acquire, "or not_after <= forgotten then", "or not_after < forgotten then"),
-        (Law::L10, Acquire, "if now >= deadline then forget(bound) end", ""),
+        (Law::L10, Acquire, "    else\n      forget(bound)\n", ""),
         (Law::L10, Acquire, " else forget(one.bound) end", " end"),
         (
             Law::L10,
@@ -341,7 +341,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
             "then forget(table.remove(released, 1).bound) end",
             "then table.remove(released, 1) end",
         ),
-        (Law::L10, Acquire, "if known < bound then", "if false then"),
+        (Law::L10, Acquire, "if grant.bound < bound then", "if false then"),
         (Law::L10, Acquire, "  forget(before)\n", ""),
         (Law::L10, Acquire, "if one.id == hold then", "if false then"),
         (Law::L10, Release, "released[#released + 1] = {\n", "local _ = {\n"),

@@ -263,10 +263,10 @@ fn binary_forms(record: &str) -> Vec<String> {
 
 fn rw_locks() -> [Cases; 2] {
     let holds = |from: usize, count: usize| -> String {
-        (from..from + count).map(|at| format!(" {} {}", id(at), 2000 + at)).collect()
+        (from..from + count).map(|at| format!(" {}", id(at))).collect()
     };
     let grant = |mode: &str, owner: usize, till: usize, count: usize| {
-        format!("|{mode}{} {} {till}{}", id(owner), 900 + owner, holds(10 * owner, count))
+        format!("|{mode}{} {} {till} 2011{}", id(owner), 900 + owner, holds(10 * owner, count))
     };
     let readers = |count: usize| -> String {
         (300..300 + count).map(|at| grant("r", at, 3000 + at, 1)).collect()
@@ -305,33 +305,33 @@ fn rw_locks() -> [Cases; 2] {
         format!("W2 1000 2000 2000 0{}", grant("r", 2, 3000, 1)),
         // A writer, behind whom another waits.
         format!("W2 1000 2000 2000 0{}", grant("w", 1, 3000, 1)),
-        format!("W2 1000 0 0 1|w{DIGITS} 901 3000 {DIGITS} 3500"),
+        format!("W2 1000 0 0 1|w{DIGITS} 901 3000 3500 {DIGITS}"),
         format!("W2 0 0 0 0{}", grant("w", 2, 1, 1)),
         "W2 0 1 0 0".to_owned(),
         // Bounds at their ends.
         format!("W2 1000 0 0 6755399441055742{}", grant("r", 1, 3000, 1)),
         format!("W2 1000 0 0 6755399441055743{}", grant("r", 1, 3000, 1)),
-        format!("W2 1000 0 0 0|r{} 901 3000 {} 6755399441055743", id(1), id(10)),
+        format!("W2 1000 0 0 0|r{} 901 3000 6755399441055743 {}", id(1), id(10)),
         format!("W2 1000 0 0 0|R{} {} 901 1 3000 6755399441055743", id(10), id(1)),
     ];
     let [one, other, five] = [1, 2, 5].map(id);
     let [hold, more, gone] = [10, 11, 100].map(id);
     let binary = format!(
-        "W2#1000 2000 2000 1300 &&2 r {other} 901 2500 &1 {five} 2600 r {one} 902 3000 &2 {hold} 0 {more} 2000 \
+        "W2#1000 2000 2000 1300 &&2 r {other} 901 2500 2600 &1 {five} r {one} 902 3000 2000 &2 {hold} {more} \
          r {gone} {one} 7 &1 2000 1000 w {five} {one} 9 &0 2100 9000"
     );
     // Too many or too few of each, and too little for a head, an owner or its holds.
     let ids = |count: usize| holds(10, count).trim_start().to_owned();
     let of = |number: usize, grants: &str| format!("W2#1000 0 0 0 &&{number} {grants}");
     let many: Vec<String> =
-        (300..365).map(|at| format!("r {} 901 3000 &1 {} 0", id(at), id(10 * at))).collect();
+        (300..365).map(|at| format!("r {} 901 3000 0 &1 {}", id(at), id(10 * at))).collect();
     let damaged = [
-        of(2, &format!("w {other} 901 2500 &1 {five} 0 w {one} 902 3000 &1 {hold} 0")),
+        of(2, &format!("w {other} 901 2500 0 &1 {five} w {one} 902 3000 0 &1 {hold}")),
         of(65, &many.join(" ")),
-        of(1, &format!("r {one} 901 3000 &9 {}", ids(9))),
-        of(1, &format!("r {one} 901 3000 &0")),
-        of(1, &format!("r {one} 901 3000 &8 {}{}", ids(4), " &0".repeat(22))),
-        of(2, &format!("r {one} 901 3000 &1 {hold} 0 r {other} 902 3000")),
+        of(1, &format!("r {one} 901 3000 0 &9 {}", ids(9))),
+        of(1, &format!("r {one} 901 3000 0 &0")),
+        of(1, &format!("r {one} 901 3000 0 &8 {}{}", ids(4), " &0".repeat(14))),
+        of(2, &format!("r {one} 901 3000 0 &1 {hold} r {other} 902 3000 0")),
         "W2#1000 0 0 0 &0".to_owned(),
     ];
     let forms = binary_forms(&binary).into_iter().chain(damaged).collect();
