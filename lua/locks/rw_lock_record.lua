@@ -56,11 +56,11 @@ local function read_rw_lock()
   end
 end
 
--- Where among the ids of a grant's holds this one begins.
+-- Where among the ids of a grant's holds this one begins. The first place where its bytes stand may be none.
 local function hold_at(grant, id)
-  for at = 1, #grant.ids, 16 do
-    if sub(grant.ids, at, at + 15) == id then return at end
-  end
+  local at = 0
+  repeat at = find(grant.ids, id, at + 1, true) until not at or at % 16 == 1
+  return at
 end
 
 -- What this owner holds in this mode, and where that is.

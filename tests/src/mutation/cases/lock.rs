@@ -194,6 +194,9 @@ fn of_packed() -> Cases {
     records.push(packed(&right, 2, 2, " abcdefghijklmnop"));
     // Without its last byte.
     records.push(format!("K2#{right} {} &1 &1 h {} 900 &0", id(1), id(10)));
+    // One byte short.
+    let bytes = " &0".repeat(7);
+    records.push(format!("K2#{right} {} &1 &1 h {} 900 &0{bytes}", id(1), id(10)));
     let counts = ["&1 &0", "&0 &1", "&0 &0", "&0", ""];
     records.extend(counts.map(|counts| format!("K2#{right} {} {counts}", id(1))));
     Cases { records, calls: of_any_record() }

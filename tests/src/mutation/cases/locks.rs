@@ -166,6 +166,7 @@ fn semaphores() -> [Cases; 2] {
         grants(2, "9007199254740991 9007199254740991"),
         grants(2, "0 9007199254740992"),
         grants(18, "902 3000"),
+        grants(22, "902 3000"),
         "M2#1000 2000 0 &0".to_owned(),
     ];
     let forms = binary_forms(&binary).into_iter().chain(at_ends).collect();
@@ -330,7 +331,7 @@ fn rw_locks() -> [Cases; 2] {
         of(65, &many.join(" ")),
         of(1, &format!("r {one} 901 3000 0 &9 {}", ids(9))),
         of(1, &format!("r {one} 901 3000 0 &0")),
-        of(1, &format!("r {one} 901 3000 0 &8 {}{}", ids(4), " &0".repeat(14))),
+        of(1, &format!("r {one} 901 3000 0 &8 {}{}", ids(4), " &0".repeat(6))),
         of(2, &format!("r {one} 901 3000 0 &1 {hold} r {other} 902 3000 0")),
         "W2#1000 0 0 0 &0".to_owned(),
     ];
@@ -359,6 +360,13 @@ fn rw_lock_calls(times: &[u64]) -> Vec<(ScriptId, String)> {
                     calls.push((RwLockAcquire, words));
                 }
                 calls.push((RwLockRelease, format!("{now} {mode} {owner} {hold} 700")));
+            }
+            // Its bytes stand across two holds.
+            let across = format!("{:016x}{:016x}", 10, 0);
+            for hold in [across, id(11)] {
+                let words = format!("{now} {mode} {} {hold}", id(1));
+                calls.push((RwLockAcquire, format!("{words} 500 9000 0")));
+                calls.push((RwLockRelease, format!("{words} 700")));
             }
             for (owner, token) in [(1, "-"), (1, "901"), (1, "902"), (5, "-"), (300, "1200")] {
                 calls.push((RwLockRenew, format!("{now} {mode} {} {token} 700", id(owner))));
