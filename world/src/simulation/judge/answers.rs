@@ -241,6 +241,7 @@ pub(in crate::simulation) fn answers(outcome: &AnyOutcome) -> (Vec<Answer>, Opti
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) at_us: u64,
+    sent_us: u64,
     /// The process that asked.
     pub(super) life: Life,
     pub(super) op: Op,
@@ -253,7 +254,7 @@ pub(super) struct Given {
 
 impl Given {
     pub(super) fn new(
-        (at_us, life): (u64, Life),
+        (at_us, sent_us, life): (u64, u64, Life),
         (op, cost): (Op, u64),
         is_other: bool,
         mut answer: Answer,
@@ -262,7 +263,7 @@ impl Given {
             Answer::Decision(decision) => bare(decision),
             _ => 0,
         };
-        Given { at_us, life, op, cost, is_other, answer, turn_us }
+        Given { at_us, sent_us, life, op, cost, is_other, answer, turn_us }
     }
 }
 
@@ -295,7 +296,9 @@ pub(super) struct Taken {
     /// When it was given: between these times, where it may be one of several that are alike.
     pub(super) at_us: u64,
     pub(super) latest_us: u64,
-    /// How much more was admitted.
+    /// When it was asked for, or later.
+    pub(super) sent_us: u64,
+    /// How much more was admitted, at most.
     pub(super) more: u64,
 }
 
@@ -336,10 +339,12 @@ impl Answers {
         };
         match self.0.iter().position(is_it) {
             Some(index) => {
-                let alike = self.0.iter().filter(|given| is_it(given)).map(|given| given.at_us);
-                let latest_us = alike.max().unwrap_or_default();
-                let Given { at_us, cost, .. } = self.0.remove(index);
-                Ok(Taken { at_us, latest_us, more: cost - told.cost })
+                let alike = || self.0.iter().filter(|given| is_it(given));
+                let latest_us = alike().map(|given| given.at_us).max().unwrap_or_default();
+                let sent_us = alike().map(|given| given.sent_us).max().unwrap_or_default();
+                let most = alike().map(|given| given.cost).max().unwrap_or_default();
+                let Given { at_us, .. } = self.0.remove(index);
+                Ok(Taken { at_us, latest_us, sent_us, more: most - told.cost })
             }
             None => {
                 let Told { op, cost, .. } = told;

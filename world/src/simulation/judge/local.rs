@@ -3,7 +3,7 @@
 use lockage_core::{Decision, DenialReason, Verdict};
 
 use super::accounts::Ran;
-use super::answers::Told;
+use super::answers::{Taken, Told};
 use super::{Fault, Kind, fault};
 
 /// What one life of a node knows of an id.
@@ -12,6 +12,8 @@ pub(super) struct Local {
     denials: Vec<Denial>,
     /// When it last changed the id by itself: what was asked before is out of date.
     changed_us: u64,
+    /// When it last changed all of the id, and dropped permits.
+    dropped_us: u64,
     ahead: Vec<Ahead>,
     /// What was spent of these at one moment, in which callers are told in any order.
     spent: (u64, u64),
@@ -111,6 +113,7 @@ impl Local {
         self.changed_us = now_us;
         self.denials.retain(|denial| denial.sent_us >= now_us);
         if is_key {
+            self.dropped_us = now_us;
             self.ahead.clear();
         }
     }
@@ -164,10 +167,11 @@ impl Local {
         }
     }
 
-    /// The store has granted so much more than the request.
-    pub(super) fn takes_ahead(&mut self, told: &Told, more: u64, at_us: u64) {
-        if more > 0 {
-            self.ahead.push(Ahead { at_us, left: more, is_other: told.is_other });
+    /// The store has granted more than the request: of what was under way at a change of the key, nothing is held.
+    pub(super) fn takes_ahead(&mut self, told: &Told, taken: Taken) {
+        if taken.more > 0 && taken.sent_us >= self.dropped_us {
+            let (at_us, left) = (taken.latest_us, taken.more);
+            self.ahead.push(Ahead { at_us, left, is_other: told.is_other });
         }
     }
 

@@ -1,0 +1,163 @@
+//! What the store has run for the keys of limiters, and what each key is charged by that.
+
+use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Settlement};
+use lockage_oracle::config::Config;
+use lockage_oracle::envelope;
+
+use super::Accounts;
+use crate::simulation::judge::answers::{Answer, Asked, Given, Op, answers};
+use crate::simulation::judge::exempt::{Exempt, Exemptions};
+use crate::simulation::judge::local::Denial;
+use crate::simulation::judge::{Fault, Kind, Life, fault};
+
+/// What the store has run for a key of a limiter.
+pub(in crate::simulation) struct Ran<'r> {
+    pub(in crate::simulation) id: usize,
+    pub(in crate::simulation) key: &'r str,
+    pub(in crate::simulation) life: Life,
+    /// Whether an old primary has run it.
+    pub(in crate::simulation) is_old: bool,
+    pub(in crate::simulation) sent_us: u64,
+    pub(in crate::simulation) now_us: u64,
+    /// What the store's clock shows.
+    pub(in crate::simulation) clock_us: u64,
+    pub(in crate::simulation) command: &'r AnyCommand,
+    pub(in crate::simulation) outcome: &'r AnyOutcome,
+    /// Peeks of cost 1 right before and after it, under its limit.
+    pub(in crate::simulation) before: &'r Decision,
+    pub(in crate::simulation) after: &'r Decision,
+}
+
+/// What a key was charged under one limit, since it was as if never used: when by the store's clock, which counts as its
+/// latest time where it is set back. What is given back does not count any more.
+#[derive(Clone, Default)]
+pub(super) struct Epoch {
+    is_other: bool,
+    charges: Vec<(u64, i128)>,
+    latest_us: u64,
+    charged_us: u64,
+    /// When it was last adjusted. That drops what has ended, and only some limits remember the time (D10).
+    adjusted_us: u64,
+}
+
+impl Accounts {
+    /// Returns the limit under which a command is, where it names one.
+    pub(in crate::simulation) fn limit_of(&self, command: &AnyCommand) -> Limit {
+        let is_other = !self.is_one_limit && !self.is_stored && self.limits.are_other(command);
+        if is_other { self.other } else { self.limit }
+    }
+
+    /// The store has run a command.
+    pub(in crate::simulation::judge) fn ran(
+        &mut self,
+        ran: &Ran<'_>,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        let (answers, stored) = answers(ran.outcome);
+        let Some(asked) = Asked::of(ran.command, &answers, &self.limits) else { return Ok(()) };
+        let is_other =
+            stored.map_or(asked.is_other, |stored| self.limits.is_the_other(stored.limit()));
+        let (op, account) = (asked.op, &mut self.ids[ran.id]);
+        let given = |op, cost, answer| {
+            Given::new((ran.now_us, ran.sent_us, ran.life), (op, cost), asked.is_other, answer)
+        };
+        if op == Op::Peek && self.is_stored {
+            account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored)));
+        }
+        // What a key is charged under one limit is converted when it is charged under another one.
+        let epoch = self.epochs.get(&(ran.is_old, ran.key.to_owned()));
+        let is_foreign = epoch.is_some_and(|epoch| epoch.is_other != is_other);
+        let costs = asked.costs.iter().copied().chain(std::iter::repeat(0));
+        for (cost, answer) in costs.zip(&answers) {
+            account.answers.give(given(op, cost, answer.clone()));
+            if let Answer::Decision(decision) = answer
+                && let Some(denial) = Denial::of(decision, cost, (is_other, is_foreign), ran)
+            {
+                self.locals.entry((ran.life, ran.id)).or_default().denied(denial);
+            }
+        }
+        self.charge(ran, (op, is_other), &answers, exempt)
+    }
+
+    /// Follows what a key was charged, and what was given back.
+    fn charge(
+        &mut self,
+        ran: &Ran<'_>,
+        (op, is_other): (Op, bool),
+        answers: &[Answer],
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        let Ran { id, now_us, before, after, .. } = *ran;
+        let is_blocked = before.is_blocked() || after.is_blocked();
+        let charged = match op {
+            Op::Acquire | Op::Reserve | Op::TakeUpTo | Op::Penalty | Op::Settle if !is_blocked => {
+                before.remaining.saturating_sub(after.remaining)
+            }
+            _ => 0,
+        };
+        let back = match &answers.first() {
+            Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
+            Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
+            Some(Answer::Cancellation(_)) => after.remaining.saturating_sub(before.remaining),
+            _ => 0,
+        };
+        let is_written = charged > 0 || answers.first().is_some_and(Answer::is_written);
+        let forgets = op.forgets() && is_written;
+        let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
+        // A denial changes the limit of a key, too.
+        let has_limit = op.has_limit() && (is_written || !op.sets_limit() && !answers.is_empty());
+        let switches = has_limit && epoch.is_other != is_other;
+        if switches || forgets {
+            let is_other = if switches { is_other } else { epoch.is_other };
+            *epoch = Epoch { is_other, ..Epoch::default() };
+            self.ids[id].forgot_us = Some(now_us);
+            self.unsure_until_us = self.unsure_until_us.max(now_us + self.copies_us);
+        }
+        if switches || op.loosens() {
+            self.ids[id].loosened_us = Some(now_us);
+        }
+        let is_fresh = before.remaining == before.limit && before.reset_after.is_zero();
+        let is_shaken = self.shaken_us.is_some_and(|shaken_us| epoch.charged_us <= shaken_us);
+        let is_back = ran.clock_us < epoch.adjusted_us;
+        let is_unknown = is_fresh && is_shaken && !epoch.charges.is_empty() || is_back;
+        if exempt.is(Exempt::KeyForgotten, is_unknown) {
+            *epoch = Epoch { is_other: epoch.is_other, ..Epoch::default() };
+        }
+        if answers.first().is_some_and(Answer::is_written) {
+            epoch.adjusted_us = epoch.adjusted_us.max(ran.clock_us);
+        }
+        if charged == 0 && back == 0 {
+            return Ok(());
+        }
+        epoch.latest_us = epoch.latest_us.max(ran.clock_us);
+        epoch.charged_us = now_us;
+        epoch.charges.push((epoch.latest_us, i128::from(charged) - i128::from(back)));
+        if charged > 0 {
+            let limit = if epoch.is_other { self.other } else { self.limit };
+            within(limit, epoch.charges.iter().rev().copied())?;
+            self.ids[id].charged += charged;
+            if exempt.is(Exempt::IdsForgotten, self.is_unsure(now_us)) {
+                self.ids[id].excused += charged;
+                self.excused += charged;
+            }
+            return self.add_up(now_us, exempt);
+        }
+        Ok(())
+    }
+}
+
+/// E1 to E5, for all spans that end with the latest.
+pub(super) fn within(
+    limit: Limit,
+    latest_first: impl IntoIterator<Item = (u64, i128)> + Clone,
+) -> Result<(), Fault> {
+    for part in limit.parts() {
+        let config = Config::from(part);
+        let most = |length_us| envelope::bound(&config, length_us);
+        if let Some(excess) = envelope::excess(latest_first.clone(), most) {
+            let what = format!("{}: {excess:?}", envelope::property(&config));
+            return fault(Kind::Envelope, what);
+        }
+    }
+    Ok(())
+}
