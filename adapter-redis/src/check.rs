@@ -49,7 +49,10 @@ pub async fn before_sending<T>(
         Poll::Ready(Err(error)) => Err(error),
         _ => Err(LinkError::not_sent(NOT_IN_TIME).on(Health::Doubtful)),
     };
-    until(|| request.left(), needed, late).await
+    // A request that follows a late reply has no time left.
+    let is_late = || request.deadline().is_some_and(|deadline| deadline <= now());
+    let left = || if is_late() { Some(Duration::ZERO) } else { request.left() };
+    until(left, needed, late).await
 }
 
 /// Returns the output of `future`, or once it is polled after the end of its time, `late` of what it returns then. That

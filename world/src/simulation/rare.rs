@@ -80,12 +80,12 @@ rare! {
     Opened: 11, "a latch opens";
     Got: 9, "a value is given out that one builds for all";
     Invalidated: 12, "a value is invalidated";
-    NoScript: 20, "a server has lost a script";
-    Redirected: 100, "a slot is with another node";
-    BatchCut: 100, "a part of a batch is not done";
-    Reconnected: 40, "a connection is made anew";
-    Resubscribed: 100, "a subscription is renewed";
-    CheckFailed: 100, "a connection that was idle, or in doubt, fails its check";
+    NoScript: 14, "a server has lost a script";
+    Redirected: 130, "a slot is with another node";
+    BatchCut: 190, "a part of a batch is not done";
+    Reconnected: 20, "a connection is made anew";
+    Resubscribed: 130, "a subscription is renewed";
+    CheckFailed: 35, "a connection that was idle, or in doubt, fails its check";
 }
 
 /// So many of a state are expected where none is missed by chance: that of one state is e^-18, and of all together below
