@@ -51,6 +51,8 @@ struct State<C> {
     /// When the latest use began on a connection that needed no check, or had passed it. One that was not used since it
     /// was made has been idle since then.
     used: Option<Instant>,
+    /// Whether a use has come to it.
+    is_awaited: bool,
     /// The current one is the final error.
     is_closed: bool,
 }
@@ -120,22 +122,33 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
 
     /// Returns a connection that the request can be sent on.
     async fn ready(&self, request: &Request<'_>) -> Result<(Use<'_, C>, C), LinkError> {
-        let mut checks = 0;
+        let (mut checks, mut is_again) = (0, false);
         loop {
-            let (current, began, is_fresh) = self.current();
+            let (current, began, is_fresh, was_awaited) = self.current();
             let (health, check) = (Health::Doubtful, None);
             let mut using = Use { all: self, current, health, check };
             // One that is made is not waited for: calls spend their time here.
             let connection = match using.current.peek().map(Made::of) {
                 Some(made) => made,
                 None => {
-                    let made = Made::of(&using.current.clone().await);
+                    let mut attempt = using.current.clone();
+                    let ended = (&mut attempt).now_or_never();
+                    let has_ended = ended.is_some();
+                    let made = match ended {
+                        Some(made) => made,
+                        None => attempt.await,
+                    };
                     if made.is_ok() {
                         // It may have been made long ago, when nothing waited for it any more.
                         using.health = Health::Good;
                         continue;
                     }
-                    made
+                    // One that failed before this use, when nothing waited for it any more, says nothing of now.
+                    if has_ended && was_awaited && !is_again {
+                        (using.health, is_again) = (Health::Lost, true);
+                        continue;
+                    }
+                    Made::of(&made)
                 }
             };
             let connection = match connection {
@@ -171,8 +184,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns the present connection or attempt, the time, and whether it needs no check.
-    fn current(&self) -> (Connecting<C>, Instant, bool) {
+    /// Returns the present connection or attempt, the time, whether it needs no check, and whether another use has come
+    /// to it before.
+    fn current(&self) -> (Connecting<C>, Instant, bool, bool) {
         let now = now();
         let mut state = self.state();
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
@@ -185,7 +199,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         if is_fresh && made.is_some() {
             state.used = Some(now);
         }
-        (state.current.clone(), now, is_fresh)
+        let was_awaited = std::mem::replace(&mut state.is_awaited, true);
+        (state.current.clone(), now, is_fresh, was_awaited)
     }
 
     /// Notes that the connection was there when this use began.
@@ -286,7 +301,15 @@ impl<C> State<C> {
             Some(Ok(made)) => made.begun,
             _ => now(),
         };
-        State { current, next: None, doubts: 0, since, used: None, is_closed: false }
+        State {
+            current,
+            next: None,
+            doubts: 0,
+            since,
+            used: None,
+            is_awaited: false,
+            is_closed: false,
+        }
     }
 }
 

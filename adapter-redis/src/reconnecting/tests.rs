@@ -80,6 +80,28 @@ fn a_failed_attempt_was_not_sent_and_is_made_again() {
     assert_eq!(used(&reconnecting, Health::Good), 1);
 }
 
+#[test]
+fn an_attempt_that_failed_when_nothing_waited_for_it_fails_no_later_use() {
+    let count = Arc::new(AtomicU32::new(0));
+    let has_failed = Arc::new(AtomicU32::new(0));
+    let fails = Arc::clone(&has_failed);
+    let reconnecting = Reconnecting::new(move || {
+        let (number, fails) = (count.fetch_add(1, Ordering::Relaxed), Arc::clone(&fails));
+        std::future::poll_fn(move |_| match (number, fails.load(Ordering::Relaxed)) {
+            (0, 0) => Poll::Pending,
+            (0, _) => Poll::Ready(Err(LinkError::unanswered("no reply in time"))),
+            _ => Poll::Ready(Ok(number)),
+        })
+    });
+    let ping = ping();
+    let mut dropped = Box::pin(reconnecting.with(&ping, async |made| (made, Health::Good)));
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(dropped.poll_unpin(&mut context).is_pending());
+    drop(dropped);
+    has_failed.store(1, Ordering::Relaxed);
+    assert_eq!(used(&reconnecting, Health::Good), 1);
+}
+
 /// A connection of a number, and what all of them do.
 #[derive(Clone)]
 struct Tested(u32, Arc<Behaviour>);
