@@ -71,7 +71,7 @@ test('a call that no command makes is refused, and so is a value that is no reco
   assert.throws(() => machines.run(call, ['user:1'], 0), RangeError);
   assert.throws(() => machines.outcome(call, 'x'), RangeError);
   const acquire = { script: 'limiter_acquire', keys: ['k'], arguments: ['', '0', '', 'T1', '1', '600000', '20', '1'] };
-  const lock = machines.run({ script: 'latch_set', keys: ['k'], arguments: ['', '0', '0'.repeat(32), '1', '60000000'] }, [null], 5);
+  const lock = machines.run({ script: 'latch_set', keys: ['k'], arguments: ['', '0', '0'.repeat(32), '1', '1000', '60000000'] }, [null], 5);
   assert.ok(lock.states[0]);
   assert.deepEqual(machines.run(acquire, [lock.states[0].value], 6).outcome, { refused: 'OtherKind' });
 });
