@@ -44,7 +44,7 @@ impl Copy {
     pub(crate) fn make(root: &Path) -> Result<Self> {
         let target =
             env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let tree = target.join("mutants/tree");
+        let (tree, target) = (target.join("mutants/tree"), target.join("mutants/target"));
         copy_files(root, &tree)?;
         let files = sources(root)?;
         let mut left_out = BTreeSet::new();
@@ -140,7 +140,7 @@ fn cargo(tree: &Path, target: &Path, arguments: &[&str]) -> Command {
             "profile.dev.package.lockage.opt-level=1",
         ])
         .current_dir(tree)
-        // Beside the dependencies of the suite, which are built once.
+        // Of its own: cargo would take what it built of the copy for the workspace's.
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::null());
@@ -239,8 +239,5 @@ fn build(tree: &Path, target: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     let packages = "test --no-run --lib -p lockage-core -p lockage -p lockage-redis --features lockage/test-util";
     let mut tests = built(&packages.split(' ').collect::<Vec<_>>())?;
     tests.extend(built(&["test", "--no-run", "-p", "lockage-tests", "--test", "unit"])?);
-    // The next build of the workspace itself takes its place.
-    let own = target.join("mutants/lockage-world");
-    fs::copy(worlds.first().context("there is no lockage-world")?, &own)?;
-    Ok((own, tests))
+    Ok((worlds.into_iter().next().context("there is no lockage-world")?, tests))
 }

@@ -137,13 +137,14 @@ def copy():
 
 
 def build(tree):
-    env = {**os.environ, "CARGO_TARGET_DIR": str(TARGET), "CARGO_INCREMENTAL": "0"}
-    # Beside the dependencies of the suite, which are built once.
+    # A target of its own: cargo would take what it built of the copy for the workspace's.
+    target = WORK / "target"
+    env = {**os.environ, "CARGO_TARGET_DIR": str(target), "CARGO_INCREMENTAL": "0"}
     command = ["cargo", "build", "--quiet", "-p", "lockage-world", "--config", "profile.dev.package.lockage.opt-level=1"]
     built = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True)
     if built.returncode:
         sys.exit(built.stderr)
-    return Path(shutil.copy2(TARGET / "debug/lockage-world", WORK / "lockage-world"))
+    return target / "debug/lockage-world"
 
 
 def replace(path, old, new):
