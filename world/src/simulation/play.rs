@@ -42,7 +42,7 @@ pub struct Outcome {
 /// Once all is well, releases are repeated after at most a second; then nothing is left to do.
 const QUIET_US: u64 = 8_000_000;
 
-/// No job takes so long once all is well.
+/// No job takes so long once all is well, beside the time in which its limit admits all that is asked for.
 const PATIENCE_US: u64 = 120_000_000;
 
 /// No world has so many events, unless something in it goes on for ever.
@@ -119,7 +119,7 @@ impl<'p> World<'p> {
             away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
-            patience_us: plan.freed_us() + plan.unpolled_us() + PATIENCE_US,
+            patience_us: plan.freed_us() + plan.unpolled_us() + plan.demand_us() + PATIENCE_US,
             judge: Judge::new(plan),
             rare: Counts::default(),
             released: BTreeMap::new(),

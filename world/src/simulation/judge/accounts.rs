@@ -164,6 +164,7 @@ impl Accounts {
     /// A limiter asks under one of two limits.
     pub(super) fn asks_under(&mut self, life: Life, id: usize, is_other: bool) {
         if !self.is_stored && self.ahead > 0 && !self.is_one_limit {
+            let is_other = is_other && self.is_told_apart();
             self.local(life, id).asks_under(is_other);
         }
     }

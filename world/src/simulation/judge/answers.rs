@@ -177,7 +177,8 @@ impl Limits {
             let mut words = words.iter().filter(|word| !is_boundary(word));
             limit.iter().all(|word| words.next().is_some_and(|own| *own == &word[..]))
         };
-        !begins_with(&self.own) && begins_with(&self.other)
+        // The words of one limit may begin with those of the other.
+        begins_with(&self.other) && (!begins_with(&self.own) || self.other.len() > self.own.len())
     }
 }
 

@@ -23,6 +23,8 @@ pub(in crate::simulation) struct Holders {
 struct Holder {
     /// When it was asked for.
     begun_us: u64,
+    /// By when it was granted.
+    granted_us: u64,
     since_us: u64,
     until_us: u64,
     token: u64,
@@ -69,12 +71,12 @@ impl Holders {
     pub(super) fn holds(
         &mut self,
         grant: Grant,
-        begun_us: u64,
+        (begun_us, granted_us): (u64, u64),
         now_us: u64,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Grant { job, what, token, until_us } = grant;
-        let new = Holder { begun_us, since_us: now_us, until_us, token };
+        let new = Holder { begun_us, granted_us, since_us: now_us, until_us, token };
         let holder = self.holders.entry((job, what)).or_insert(new);
         (holder.until_us, holder.token) = (until_us, token);
         let is_too_long = |longest_us| until_us > holder.since_us + longest_us;
@@ -157,7 +159,7 @@ impl Holders {
         }
         let sure_us = if self.blocked.contains(&job) { self.sure_us } else { 0 };
         match self.well_us {
-            Some(well_us) if held.since_us >= well_us.max(sure_us) => wrong("all was well"),
+            Some(well_us) if held.granted_us >= well_us.max(sure_us) => wrong("all was well"),
             _ => Ok(()),
         }
     }

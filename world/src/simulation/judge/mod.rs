@@ -5,17 +5,15 @@ mod answers;
 mod breaker;
 mod exempt;
 mod holders;
+mod kind;
 mod lines;
 mod local;
 mod replies;
+mod seen;
 mod values;
 mod waits;
 
-use std::fmt;
-
-use lockage::locks::Loss;
 use lockage_core::{Decision, Origin, Reservation, Settlement, Verdict};
-use serde::{Deserialize, Serialize};
 
 use super::jobs::IDS;
 use super::plan::{Plan, What};
@@ -26,369 +24,16 @@ pub use answers::{Answer, Op};
 use breaker::Breakers;
 pub use exempt::{Exempt, Exemptions};
 use holders::{Holders, Known};
+pub(in crate::simulation) use kind::fault;
+pub use kind::{Fault, Kind};
 use lines::Lines;
 pub(in crate::simulation) use replies::HolderAnswer;
 use replies::Replies;
+pub(super) use seen::Common;
+pub use seen::Seen;
 use values::Values;
 pub(super) use waits::Need;
 use waits::{Stood, Waited, Waits};
-
-/// What a program was told, or did. All but decisions and losses can be written down.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it holds
-pub enum Seen {
-    /// It asks for this, or for more of it.
-    Asked {
-        id: usize,
-        cost: u64,
-    },
-    /// It asks right now, and no other job of its process does so for this id.
-    Alone {
-        id: usize,
-    },
-    /// What it has asked for since then: of one that waits, with the time that was left of its wait by its own clock.
-    #[serde(skip)]
-    Decided {
-        id: usize,
-        op: Op,
-        cost: u64,
-        since_us: u64,
-        left_us: Option<u64>,
-        /// Whether it has asked under the limit that is not the plan's.
-        is_other: bool,
-        decision: Decision,
-    },
-    /// It got an answer that is no decision.
-    #[serde(skip)]
-    Answered {
-        id: usize,
-        op: Op,
-        cost: u64,
-        since_us: u64,
-        is_other: bool,
-        answer: Box<Answer>,
-    },
-    /// The share of its process has charged this, by its own clock.
-    Shared {
-        id: usize,
-        cost: u64,
-        clock_us: u64,
-    },
-    /// It waits in line behind all callers of its process that joined before it.
-    JoinsLine {
-        id: usize,
-        caller: usize,
-    },
-    LeavesLine {
-        id: usize,
-        caller: usize,
-        is_admitted: bool,
-    },
-    /// It begins to change what is charged to an id; or also what was granted before.
-    Changes {
-        id: usize,
-        is_key: bool,
-    },
-    /// It has ended to, whether that was done or not.
-    Changed {
-        id: usize,
-        is_key: bool,
-    },
-    /// It makes a call that a circuit breaker may refuse.
-    Calls,
-    /// It has begun that at this time by its clock, and has sent something or not.
-    Called {
-        call: usize,
-        is_sent: bool,
-        clock_us: u64,
-    },
-    /// The call was answered, or not.
-    #[serde(skip)]
-    CallEnds {
-        call: usize,
-        origin: Option<Origin>,
-        clock_us: u64,
-    },
-    /// It asks under a limit: the plan's, or the other one.
-    AsksUnder {
-        id: usize,
-        is_other: bool,
-    },
-    /// It begins to settle a reservation of this cost with the actual one.
-    Settles {
-        cost: u64,
-        actual: u64,
-    },
-    /// It was told this of a reservation that it settles with that cost.
-    #[serde(skip)]
-    Settled {
-        id: usize,
-        reservation: Reservation,
-        /// When it was asked for.
-        since_us: u64,
-        actual: u64,
-        settlement: Settlement,
-    },
-    /// Nothing was asked of a limiter for as long as a reservation is kept.
-    Quiet,
-    /// It has waited for so much longer than it said that it would.
-    Overdue {
-        id: usize,
-        by_us: u64,
-    },
-    /// It waits for this.
-    Waits {
-        job: usize,
-        what: What,
-    },
-    /// It waits until the latch is open.
-    WaitsForLatch {
-        job: usize,
-    },
-    WaitsNoLonger {
-        job: usize,
-    },
-    /// It has asked for something, or for the latch, since then; until then it would wait. It was denied at last, if so.
-    Waited {
-        what: Option<What>,
-        since_us: u64,
-        until_us: u64,
-        at_us: u64,
-        denial: Option<HolderAnswer>,
-    },
-    /// It was told this about one of these keys by a call that began then.
-    Told {
-        keys: Vec<String>,
-        since_us: u64,
-        answer: HolderAnswer,
-    },
-    /// So many servers have answered a release that began then.
-    ReleasedOn {
-        servers: usize,
-        since_us: u64,
-    },
-    /// So many replicas have what it was granted by a call that began then, or too few.
-    Acknowledged {
-        is_enough: bool,
-        since_us: u64,
-    },
-    /// So many replicas have what a store has answered.
-    Replicated {
-        replicas: u32,
-    },
-    /// It holds this, and will until this true time at least.
-    Holds {
-        job: usize,
-        what: What,
-        token: u64,
-        until_us: u64,
-    },
-    /// It works on what it holds, and has not asked whether it is held yet.
-    Works {
-        job: usize,
-        what: What,
-    },
-    /// It begins what one does for all, in a call that began then; goes on with it; or has done it.
-    Begins {
-        job: usize,
-        of: Common,
-        since_us: u64,
-    },
-    GoesOn {
-        job: usize,
-        of: Common,
-    },
-    Finishes {
-        job: usize,
-        of: Common,
-    },
-    /// It frees a lock by force.
-    Forces,
-    /// It does not act on it any more.
-    Left {
-        job: usize,
-        what: What,
-    },
-    /// An observer panics.
-    ObserverPanicked,
-    /// Locks of its own are gone, right after what it held.
-    DroppedLocks,
-    /// Locks of its own were closed, which held this.
-    ClosedLocks {
-        what: What,
-        token: u64,
-    },
-    #[serde(skip)]
-    Lost {
-        job: usize,
-        what: What,
-        loss: Loss,
-    },
-    /// It writes the value that the lock protects, and was told whether that is accepted.
-    Writes {
-        job: usize,
-        token: u64,
-    },
-    Wrote {
-        job: usize,
-        token: u64,
-        is_accepted: bool,
-    },
-    Result {
-        since_us: u64,
-        result: String,
-    },
-    /// It sets the latch, counts it down, or was told that it is open.
-    SetsLatch,
-    CountsDown {
-        count: u64,
-    },
-    CountedDown,
-    Opened,
-    /// It got the value that began to be built then, by itself or another one.
-    Got {
-        since_us: u64,
-        built_us: u64,
-        is_own: bool,
-    },
-    Invalidated {
-        since_us: u64,
-    },
-    Leaked {
-        what: String,
-    },
-    /// A call for so much was not answered, or refused by a store that is not well.
-    Failed {
-        cost: u64,
-        is_unknown: bool,
-    },
-    Ended {
-        job: usize,
-    },
-    /// An answer that nothing in the world explains.
-    Wrong {
-        what: String,
-    },
-}
-
-/// What one does for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it is called
-pub enum Common {
-    /// It builds the cached value.
-    Page,
-    /// It does the work that runs once.
-    Order,
-}
-
-/// What did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// What kind of thing it is.
-    pub kind: Kind,
-    /// What happened.
-    pub what: String,
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n{}", self.kind.property(), self.kind, self.what)
-    }
-}
-
-/// Declares what can be wrong: the property that does not hold, and what it says here.
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident: $property:literal, $statement:literal;)*) => {
-        /// What can be wrong.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[non_exhaustive]
-        pub enum Kind {
-            $($(#[$doc])* $kind),*
-        }
-
-        impl Kind {
-            /// The name of the property that does not hold.
-            pub fn property(self) -> &'static str {
-                match self {
-                    $(Kind::$kind => $property),*
-                }
-            }
-        }
-
-        impl fmt::Display for Kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $(Kind::$kind => $statement),*
-                })
-            }
-        }
-    };
-}
-
-kinds! {
-    /// More was told to be admitted than the store has charged.
-    Uncharged: "E1 to E8", "no more is told to be admitted than the store has charged";
-    /// More was charged than was asked for: a request was charged twice, or was said not to be done.
-    ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
-    /// The store has admitted more than the limit allows (E1 to E5), or a share of it.
-    Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
-    /// A caller was told what the store has not decided.
-    Untold: "D11", "callers are told what the store has decided for them, once";
-    /// A caller in line was admitted before another one that had joined before it.
-    Overtaken: "D16", "callers of one process are admitted in the order in which they came";
-    /// A request was denied here that the store would admit.
-    FalseDenial: "D1", "what is denied without the store, the store denies";
-    /// A permit was spent that was taken ahead longer ago than its lease.
-    SpentLate: "E7", "permits are spent within their lease";
-    /// A caller has waited for longer than it said, or holds for longer than it may.
-    TooLong: "D10", "nobody waits or holds for longer than was said";
-    /// A caller was denied before the end of its wait, which would have been long enough.
-    TooSoon: "D10", "no wait is given up that would be long enough";
-    /// A circuit breaker asks the store when it should not, or does not when it should.
-    Circuit: "D17", "a store that is away is asked by probes alone, and one that answers by all";
-    /// A call goes on that no job waits for any more.
-    Abandoned: "D10", "a call that all of its callers have left is given up";
-    /// A request is not sent, and nothing is in its way.
-    Unsent: "D10", "a request waits for no calls but those that fill all the room";
-    /// Two hold what one can, by their own clocks (L1, L6).
-    Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
-    /// The store's lease is shorter than its holder believes (L6).
-    Lease: "L6", "the lease of the store lasts until the holder's own deadline";
-    /// Something was lost without a cause, or while nothing went wrong.
-    Lost: "L6", "nothing is lost without a cause, or while all is well";
-    /// The lock was free, and a waiter was not told, or did not come.
-    Idle: "L12", "no lock is free for long while somebody waits for it";
-    /// A caller in line, or a writer, was passed by one that came after it.
-    Jumped: "L9", "nobody passes a caller in line, and no reader a writer that waits";
-    /// A caller was told what no store has answered.
-    Unanswered: "L3", "callers are told what their store has answered, by that call";
-    /// A wait was given up before its time.
-    Early: "L8", "a caller that waits is denied when its time is over, not before";
-    /// A value was built while there is a fresh one.
-    Rebuilt: "L7", "no value is built while there is a fresh one";
-    /// A value took what was written by an older grant, or refused the newest (L7).
-    Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
-    /// One result became two.
-    RanTwice: "L10", "what runs once has one result";
-    /// A latch was open too early.
-    Latch: "L12", "a latch is open once it is counted down, and not before";
-    /// A value was given out after it was invalidated.
-    Stale: "L7", "no value is given out that was built before it was invalidated";
-    /// Something stays taken without a holder.
-    Leak: "L8", "what nobody holds is free";
-    /// A job does not end.
-    Starved: "L8", "every job ends once all is well";
-    /// A reservation is not settled, or not as its caller was told.
-    Unsettled: "D15", "a reservation is settled as its caller was told";
-    /// Something goes on for ever.
-    Endless: "L8", "every world comes to rest";
-    /// An error that nothing explains.
-    Error: "D12", "errors are the store's";
-    /// The client panicked.
-    Panic: "D12", "nothing panics";
-    /// A script answers or stores otherwise than its machine.
-    Script: "D12", "scripts answer and store what their machines do";
-}
 
 /// A node, and which of its lives.
 pub(super) type Life = (usize, u32);
@@ -544,7 +189,7 @@ impl Judge {
             }
             Seen::Waits { job, what } => self.waits.begins(job, Some(what), times),
             Seen::WaitsForLatch { job } => self.waits.begins(job, None, times),
-            Seen::WaitsNoLonger { job } => self.waits.ends(job),
+            Seen::WaitsNoLonger { job } => self.waits.answered(job, now_us),
             Seen::Waited { what, since_us, until_us, at_us, denial } => {
                 let waited = Waited { what, since_us, until_us, at_us };
                 return self.waits.waited(node, &waited, denial.as_ref(), replies, (stood, exempt));
@@ -568,8 +213,9 @@ impl Judge {
             }
             Seen::Holds { job, what, token, until_us } => {
                 let begun_us = self.waits.begun_us(job).unwrap_or(now_us);
+                let granted_us = self.waits.granted_us(job).unwrap_or(now_us);
                 let grant = holders::Grant { job, what, token, until_us };
-                self.holders.holds(grant, begun_us, now_us, known)?;
+                self.holders.holds(grant, (begun_us, granted_us), now_us, known)?;
                 return self.waits.got(job, what);
             }
             Seen::ClosedLocks { what: What::Quorum, .. } => {}
@@ -648,8 +294,4 @@ fn has_to_end(left_us: u64, decision: &Decision) -> Result<(), Fault> {
         }
         _ => Ok(()),
     }
-}
-
-pub(super) fn fault<T>(kind: Kind, what: String) -> Result<T, Fault> {
-    Err(Fault { kind, what })
 }

@@ -132,10 +132,16 @@ impl Values {
         Times { polled_us, now_us }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
-        let before = self.builders.insert(of, (job, since_us));
         self.superseded.remove(&(of, job));
-        let before = before.filter(|(other, _)| *other != job);
-        self.superseded.extend(before.map(|(other, begun_us)| ((of, other), (begun_us, now_us))));
+        match self.builders.get(&of).copied().filter(|(other, _)| *other != job) {
+            // One whose own hold a failover may have ended supersedes no other.
+            Some(_) if known.is_shaken(since_us) => {}
+            before => {
+                let before = before.map(|(other, begun_us)| ((of, other), (begun_us, now_us)));
+                self.superseded.extend(before);
+                self.builders.insert(of, (job, since_us));
+            }
+        }
         let is_told_late = known.exempt.is(Exempt::Stood, polled_us < now_us);
         if of != Common::Page || is_told_late || known.is_shaken(since_us) {
             return Ok(());

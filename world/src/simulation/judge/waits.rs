@@ -23,6 +23,8 @@ pub(in crate::simulation) struct Waits {
     waiters: BTreeMap<usize, Waiter>,
     /// When each job has asked for what it holds.
     begun: BTreeMap<usize, u64>,
+    /// When the latest wait of each job ended.
+    ended: BTreeMap<usize, u64>,
     /// Since when what somebody waits for is free.
     free_since_us: BTreeMap<Need, u64>,
     bounds: Bounds,
@@ -137,6 +139,7 @@ impl Waits {
         Waits {
             waiters: BTreeMap::new(),
             begun: BTreeMap::new(),
+            ended: BTreeMap::new(),
             free_since_us: BTreeMap::new(),
             bounds: Bounds::new(plan),
             unsure_until_us: 0,
@@ -156,8 +159,19 @@ impl Waits {
         self.begun.insert(job, polled_us);
     }
 
+    /// A job has its answer.
+    pub(super) fn answered(&mut self, job: usize, now_us: u64) {
+        self.ends(job);
+        self.ended.insert(job, now_us);
+    }
+
     pub(in crate::simulation) fn ends(&mut self, job: usize) {
         self.waiters.remove(&job);
+    }
+
+    /// By when a job was granted what it holds: it may ask for the same again before it says that it holds it.
+    pub(super) fn granted_us(&self, job: usize) -> Option<u64> {
+        self.ended.get(&job).copied()
     }
 
     /// When a job has asked for what it holds.

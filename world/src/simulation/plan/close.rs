@@ -1,7 +1,7 @@
 //! Makes of some worlds one in which much comes together that seldom does: each of these finds bugs that no other does
 //! within thousands.
 
-use super::draw::{calendar, single_limit};
+use super::limits::{calendar, single_limit};
 use super::{
     End, FOREVER, Network, Options, Plan, SECOND, SERVERS, Stored, Terms, Theme, Trouble, Verb,
     What, Work, Wrong,

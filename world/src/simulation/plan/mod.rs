@@ -1,7 +1,9 @@
 //! What there is in a world, and what goes wrong in it: all of it drawn from one seed.
 
+mod bounds;
 mod close;
 mod draw;
+mod limits;
 mod link;
 mod runtimes;
 mod served;
@@ -424,69 +426,6 @@ impl Plan {
             && (lost, late, twice, stuck) == (0, 0, 0, 0)
             && self.link.is_none_or(Link::is_calm)
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
-    }
-
-    /// Returns how long a call may take, if no process stands still: one or several calls to the store.
-    pub(super) fn longest_call_us(&self) -> Option<u64> {
-        let stands_still = |wrong| {
-            matches!(wrong, Wrong::Pause { .. } | Wrong::Stall { .. } | Wrong::BlockRuntime { .. })
-        };
-        let Options { coalescing, stored, prefetch, .. } = self.options;
-        let calls = 1
-            + 2 * u64::from(coalescing)
-            + 2 * u64::from(prefetch.is_some())
-            + 3 * u64::from(stored.is_some());
-        let longest_us = calls * (self.timeout_us + self.timeout_us / 8);
-        let is_real = self.heal_us == FOREVER;
-        match self.is_calm() {
-            true => Some(self.timeout_us),
-            false => (!is_real && !self.has(stands_still)).then_some(longest_us),
-        }
-    }
-
-    /// Returns for how long a job does not poll its futures, at most.
-    pub(super) fn unpolled_us(&self) -> u64 {
-        let unpolled_us = |work| match work {
-            Work::Ask { verb: Verb::Lazy { for_us, .. }, times, .. } => u64::from(times) * for_us,
-            _ => 0,
-        };
-        self.works().map(unpolled_us).max().unwrap_or(0)
-    }
-
-    /// Returns since when nothing that was begun goes wrong.
-    pub(super) fn well_us(&self) -> u64 {
-        if self.is_calm_but_for(Wrong::is_of_runtime) { 0 } else { self.sure_us() }
-    }
-
-    /// Returns for how long the lock may be free while a caller waits for it, if that is known: a poll, or without one
-    /// the way of a notification, and what the withdrawal of others takes.
-    pub(super) fn longest_idle_us(&self) -> Option<u64> {
-        let Network { least_us, most_us, .. } = self.network;
-        let poll_us = if self.terms.wake_ups { 0 } else { 100 * MILLI };
-        let breaks = |wrong| matches!(wrong, Wrong::Break { .. });
-        let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
-        // What was under way is settled within a few timeouts.
-        let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
-        // A slot may be on its way.
-        let moving_us = if self.link.is_some() { 4 * STEP_US } else { 0 };
-        let calls_us = self.hops() * most_us + 10 * MILLI;
-        is_known.then_some(poll_us + calls_us + broken_us + moving_us)
-    }
-
-    /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.
-    pub(super) fn freed_us(&self) -> u64 {
-        let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
-        let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {
-            Wrong::Crash { .. } | Wrong::EndRuntime { .. } | Wrong::Evict { .. } => {
-                Some(trouble.at_us + lease_us)
-            }
-            Wrong::Failover { for_us, .. } => Some(trouble.at_us + for_us + lease_us),
-            // It may come at any time until then.
-            Wrong::Die { .. } => Some(self.heal_us + self.timeout_us + lease_us),
-            Wrong::Clock { by_us } => Some(trouble.at_us + lease_us + by_us.unsigned_abs()),
-            _ => None,
-        });
-        freed.max().unwrap_or_default().max(self.heal_us)
     }
 }
 

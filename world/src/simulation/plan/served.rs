@@ -1,6 +1,6 @@
 //! Plans for real servers.
 
-use super::draw::single_limit;
+use super::limits::single_limit;
 use super::{End, FOREVER, MILLI, Network, Options, Plan, SECOND, Terms, Theme, Verb, What, Work};
 use crate::simulation::draw::Draw;
 

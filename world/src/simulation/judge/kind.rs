@@ -1,0 +1,116 @@
+//! What can be wrong in a world.
+
+use std::fmt;
+
+/// What did not hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// What happened.
+    pub what: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}\n{}", self.kind.property(), self.kind, self.what)
+    }
+}
+
+/// Declares what can be wrong: the property that does not hold, and what it says here.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident: $property:literal, $statement:literal;)*) => {
+        /// What can be wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Kind {
+            $($(#[$doc])* $kind),*
+        }
+
+        impl Kind {
+            /// The name of the property that does not hold.
+            pub fn property(self) -> &'static str {
+                match self {
+                    $(Kind::$kind => $property),*
+                }
+            }
+        }
+
+        impl fmt::Display for Kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Kind::$kind => $statement),*
+                })
+            }
+        }
+    };
+}
+
+kinds! {
+    /// More was told to be admitted than the store has charged.
+    Uncharged: "E1 to E8", "no more is told to be admitted than the store has charged";
+    /// More was charged than was asked for: a request was charged twice, or was said not to be done.
+    ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
+    /// The store has admitted more than the limit allows (E1 to E5), or a share of it.
+    Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
+    /// A caller was told what the store has not decided.
+    Untold: "D11", "callers are told what the store has decided for them, once";
+    /// A caller in line was admitted before another one that had joined before it.
+    Overtaken: "D16", "callers of one process are admitted in the order in which they came";
+    /// A request was denied here that the store would admit.
+    FalseDenial: "D1", "what is denied without the store, the store denies";
+    /// A permit was spent that was taken ahead longer ago than its lease.
+    SpentLate: "E7", "permits are spent within their lease";
+    /// A caller has waited for longer than it said, or holds for longer than it may.
+    TooLong: "D10", "nobody waits or holds for longer than was said";
+    /// A caller was denied before the end of its wait, which would have been long enough.
+    TooSoon: "D10", "no wait is given up that would be long enough";
+    /// A circuit breaker asks the store when it should not, or does not when it should.
+    Circuit: "D17", "a store that is away is asked by probes alone, and one that answers by all";
+    /// A call goes on that no job waits for any more.
+    Abandoned: "D10", "a call that all of its callers have left is given up";
+    /// A request is not sent, and nothing is in its way.
+    Unsent: "D10", "a request waits for no calls but those that fill all the room";
+    /// Two hold what one can, by their own clocks (L1, L6).
+    Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
+    /// The store's lease is shorter than its holder believes (L6).
+    Lease: "L6", "the lease of the store lasts until the holder's own deadline";
+    /// Something was lost without a cause, or while nothing went wrong.
+    Lost: "L6", "nothing is lost without a cause, or while all is well";
+    /// The lock was free, and a waiter was not told, or did not come.
+    Idle: "L12", "no lock is free for long while somebody waits for it";
+    /// A caller in line, or a writer, was passed by one that came after it.
+    Jumped: "L9", "nobody passes a caller in line, and no reader a writer that waits";
+    /// A caller was told what no store has answered.
+    Unanswered: "L3", "callers are told what their store has answered, by that call";
+    /// A wait was given up before its time.
+    Early: "L8", "a caller that waits is denied when its time is over, not before";
+    /// A value was built while there is a fresh one.
+    Rebuilt: "L7", "no value is built while there is a fresh one";
+    /// A value took what was written by an older grant, or refused the newest (L7).
+    Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
+    /// One result became two.
+    RanTwice: "L10", "what runs once has one result";
+    /// A latch was open too early.
+    Latch: "L12", "a latch is open once it is counted down, and not before";
+    /// A value was given out after it was invalidated.
+    Stale: "L7", "no value is given out that was built before it was invalidated";
+    /// Something stays taken without a holder.
+    Leak: "L8", "what nobody holds is free";
+    /// A job does not end.
+    Starved: "L8", "every job ends once all is well";
+    /// A reservation is not settled, or not as its caller was told.
+    Unsettled: "D15", "a reservation is settled as its caller was told";
+    /// Something goes on for ever.
+    Endless: "L8", "every world comes to rest";
+    /// An error that nothing explains.
+    Error: "D12", "errors are the store's";
+    /// The client panicked.
+    Panic: "D12", "nothing panics";
+    /// A script answers or stores otherwise than its machine.
+    Script: "D12", "scripts answer and store what their machines do";
+}
+
+pub(in crate::simulation) fn fault<T>(kind: Kind, what: String) -> Result<T, Fault> {
+    Err(Fault { kind, what })
+}

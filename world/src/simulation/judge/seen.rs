@@ -1,0 +1,256 @@
+//! What programs report: their calls and answers, and their work.
+
+use lockage::locks::Loss;
+use lockage_core::{Decision, Origin, Reservation, Settlement};
+use serde::{Deserialize, Serialize};
+
+use super::{Answer, HolderAnswer, Op};
+use crate::simulation::plan::What;
+
+/// What a program was told, or did. All but decisions and losses can be written down.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it holds
+pub enum Seen {
+    /// It asks for this, or for more of it.
+    Asked {
+        id: usize,
+        cost: u64,
+    },
+    /// It asks right now, and no other job of its process does so for this id.
+    Alone {
+        id: usize,
+    },
+    /// What it has asked for since then: of one that waits, with the time that was left of its wait by its own clock.
+    #[serde(skip)]
+    Decided {
+        id: usize,
+        op: Op,
+        cost: u64,
+        since_us: u64,
+        left_us: Option<u64>,
+        /// Whether it has asked under the limit that is not the plan's.
+        is_other: bool,
+        decision: Decision,
+    },
+    /// It got an answer that is no decision.
+    #[serde(skip)]
+    Answered {
+        id: usize,
+        op: Op,
+        cost: u64,
+        since_us: u64,
+        is_other: bool,
+        answer: Box<Answer>,
+    },
+    /// The share of its process has charged this, by its own clock.
+    Shared {
+        id: usize,
+        cost: u64,
+        clock_us: u64,
+    },
+    /// It waits in line behind all callers of its process that joined before it.
+    JoinsLine {
+        id: usize,
+        caller: usize,
+    },
+    LeavesLine {
+        id: usize,
+        caller: usize,
+        is_admitted: bool,
+    },
+    /// It begins to change what is charged to an id; or also what was granted before.
+    Changes {
+        id: usize,
+        is_key: bool,
+    },
+    /// It has ended to, whether that was done or not.
+    Changed {
+        id: usize,
+        is_key: bool,
+    },
+    /// It makes a call that a circuit breaker may refuse.
+    Calls,
+    /// It has begun that at this time by its clock, and has sent something or not.
+    Called {
+        call: usize,
+        is_sent: bool,
+        clock_us: u64,
+    },
+    /// The call was answered, or not.
+    #[serde(skip)]
+    CallEnds {
+        call: usize,
+        origin: Option<Origin>,
+        clock_us: u64,
+    },
+    /// It asks under a limit: the plan's, or the other one.
+    AsksUnder {
+        id: usize,
+        is_other: bool,
+    },
+    /// It begins to settle a reservation of this cost with the actual one.
+    Settles {
+        cost: u64,
+        actual: u64,
+    },
+    /// It was told this of a reservation that it settles with that cost.
+    #[serde(skip)]
+    Settled {
+        id: usize,
+        reservation: Reservation,
+        /// When it was asked for.
+        since_us: u64,
+        actual: u64,
+        settlement: Settlement,
+    },
+    /// Nothing was asked of a limiter for as long as a reservation is kept.
+    Quiet,
+    /// It has waited for so much longer than it said that it would.
+    Overdue {
+        id: usize,
+        by_us: u64,
+    },
+    /// It waits for this.
+    Waits {
+        job: usize,
+        what: What,
+    },
+    /// It waits until the latch is open.
+    WaitsForLatch {
+        job: usize,
+    },
+    WaitsNoLonger {
+        job: usize,
+    },
+    /// It has asked for something, or for the latch, since then; until then it would wait. It was denied at last, if so.
+    Waited {
+        what: Option<What>,
+        since_us: u64,
+        until_us: u64,
+        at_us: u64,
+        denial: Option<HolderAnswer>,
+    },
+    /// It was told this about one of these keys by a call that began then.
+    Told {
+        keys: Vec<String>,
+        since_us: u64,
+        answer: HolderAnswer,
+    },
+    /// So many servers have answered a release that began then.
+    ReleasedOn {
+        servers: usize,
+        since_us: u64,
+    },
+    /// So many replicas have what it was granted by a call that began then, or too few.
+    Acknowledged {
+        is_enough: bool,
+        since_us: u64,
+    },
+    /// So many replicas have what a store has answered.
+    Replicated {
+        replicas: u32,
+    },
+    /// It holds this, and will until this true time at least.
+    Holds {
+        job: usize,
+        what: What,
+        token: u64,
+        until_us: u64,
+    },
+    /// It works on what it holds, and has not asked whether it is held yet.
+    Works {
+        job: usize,
+        what: What,
+    },
+    /// It begins what one does for all, in a call that began then; goes on with it; or has done it.
+    Begins {
+        job: usize,
+        of: Common,
+        since_us: u64,
+    },
+    GoesOn {
+        job: usize,
+        of: Common,
+    },
+    Finishes {
+        job: usize,
+        of: Common,
+    },
+    /// It frees a lock by force.
+    Forces,
+    /// It does not act on it any more.
+    Left {
+        job: usize,
+        what: What,
+    },
+    /// An observer panics.
+    ObserverPanicked,
+    /// Locks of its own are gone, right after what it held.
+    DroppedLocks,
+    /// Locks of its own were closed, which held this.
+    ClosedLocks {
+        what: What,
+        token: u64,
+    },
+    #[serde(skip)]
+    Lost {
+        job: usize,
+        what: What,
+        loss: Loss,
+    },
+    /// It writes the value that the lock protects, and was told whether that is accepted.
+    Writes {
+        job: usize,
+        token: u64,
+    },
+    Wrote {
+        job: usize,
+        token: u64,
+        is_accepted: bool,
+    },
+    Result {
+        since_us: u64,
+        result: String,
+    },
+    /// It sets the latch, counts it down, or was told that it is open.
+    SetsLatch,
+    CountsDown {
+        count: u64,
+    },
+    CountedDown,
+    Opened,
+    /// It got the value that began to be built then, by itself or another one.
+    Got {
+        since_us: u64,
+        built_us: u64,
+        is_own: bool,
+    },
+    Invalidated {
+        since_us: u64,
+    },
+    Leaked {
+        what: String,
+    },
+    /// A call for so much was not answered, or refused by a store that is not well.
+    Failed {
+        cost: u64,
+        is_unknown: bool,
+    },
+    Ended {
+        job: usize,
+    },
+    /// An answer that nothing in the world explains.
+    Wrong {
+        what: String,
+    },
+}
+
+/// What one does for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is what it is called
+pub enum Common {
+    /// It builds the cached value.
+    Page,
+    /// It does the work that runs once.
+    Order,
+}
