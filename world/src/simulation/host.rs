@@ -179,6 +179,9 @@ impl Host {
         let mut ports = self.ports();
         ports.now_us = ports.now_us.max(now_us);
         let later = (ports.now_us + 1, 0);
+        if ports.timers.keys().next().is_none_or(|first| *first >= later) {
+            return;
+        }
         let later = ports.timers.split_off(&later);
         let due = std::mem::replace(&mut ports.timers, later);
         drop(ports);

@@ -285,9 +285,12 @@ impl Accounts {
                 taken = self.ids[told.id].answers.take(told, answer, ahead, self.is_shadow)?;
                 let admitted = if verdict == Verdict::Allowed { told.cost + taken.more } else { 0 };
                 let fits = decision.remaining.max(admitted);
+                let is_stored = self.is_stored;
                 let local = self.local(told.life, told.id);
                 local.learned(told.cost, taken.at_us);
-                local.contradicted(fits, taken.at_us);
+                local.contradicted(fits, taken.at_us, |is_other| {
+                    is_stored || is_other == told.is_other
+                });
             }
             Origin::DenyCache => self.denied_here(told, decision, store, exempt)?,
             // Callers that wait in line are told by it.

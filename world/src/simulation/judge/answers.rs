@@ -303,13 +303,44 @@ pub(super) struct Taken {
     pub(super) more: u64,
 }
 
+/// A caller that got an answer, and the answers that it may be.
+#[derive(Clone)]
+struct Claim {
+    told: Told,
+    /// Without what is the caller's own.
+    answer: Answer,
+    turn_us: u64,
+    /// How many permits an admission may have brought beside its own.
+    ahead: u64,
+    is_shadow: bool,
+}
+
+impl Claim {
+    fn is(&self, given: &Given) -> bool {
+        let Claim { told, ref answer, turn_us, ahead, is_shadow } = *self;
+        // It has waited for its turn, by a clock that may be fast.
+        let span_us = given.turn_us - given.turn_us / 1000;
+        let has_waited = told.waits && turn_us == 0 && told.now_us >= given.at_us + span_us;
+        let more = given.cost.checked_sub(told.cost);
+        (told.since_us..=told.now_us).contains(&given.at_us)
+            && given.life == told.life
+            && (given.op, given.is_other) == (told.op, told.is_other)
+            && more.is_some_and(|more| is_same(&given.answer, answer, more, ahead))
+            && (given.turn_us == turn_us || is_shadow || has_waited)
+    }
+}
+
 /// The answers of one id.
 #[derive(Default)]
-pub(super) struct Answers(Vec<Given>);
+pub(super) struct Answers {
+    given: Vec<Given>,
+    /// Those that callers got: each may have been another one that is alike.
+    taken: Vec<(Given, Claim)>,
+}
 
 impl Answers {
     pub(super) fn give(&mut self, given: Given) {
-        self.0.push(given);
+        self.given.push(given);
     }
 
     /// A caller got this answer: the store has given it to its process since it asked, and to no other caller. An
@@ -325,34 +356,44 @@ impl Answers {
             Answer::Decision(decision) => bare(decision),
             _ => 0,
         };
-        // It has waited for its turn, by a clock that may be fast.
-        let has_waited = |given: &Given| {
-            let span_us = given.turn_us - given.turn_us / 1000;
-            told.waits && turn_us == 0 && told.now_us >= given.at_us + span_us
+        let claim = Claim { told: *told, answer, turn_us, ahead, is_shadow };
+        let alike = self.given.iter().filter(|given| claim.is(given));
+        let alike = alike.map(|given| (given.at_us, given.sent_us, given.cost));
+        let alike: Vec<(u64, u64, u64)> = alike.collect();
+        let Some(given) = self.find(&claim, &mut Vec::new()) else {
+            let Told { op, cost, .. } = told;
+            let (answer, turn) = (&claim.answer, Duration::from_micros(turn_us));
+            return fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"));
         };
-        let is_it = |given: &Given| {
-            let more = given.cost.checked_sub(told.cost);
-            given.at_us >= told.since_us
-                && given.life == told.life
-                && (given.op, given.is_other) == (told.op, told.is_other)
-                && more.is_some_and(|more| is_same(&given.answer, &answer, more, ahead))
-                && (given.turn_us == turn_us || is_shadow || has_waited(given))
+        let own = (given.at_us, given.sent_us, given.cost);
+        let most = |of: fn(&(u64, u64, u64)) -> u64| alike.iter().map(of).fold(of(&own), u64::max);
+        let more = most(|it| it.2) - told.cost;
+        let taken = Taken {
+            at_us: given.at_us,
+            latest_us: most(|it| it.0),
+            sent_us: most(|it| it.1),
+            more,
         };
-        match self.0.iter().position(is_it) {
-            Some(index) => {
-                let alike = || self.0.iter().filter(|given| is_it(given));
-                let latest_us = alike().map(|given| given.at_us).max().unwrap_or_default();
-                let sent_us = alike().map(|given| given.sent_us).max().unwrap_or_default();
-                let most = alike().map(|given| given.cost).max().unwrap_or_default();
-                let Given { at_us, .. } = self.0.remove(index);
-                Ok(Taken { at_us, latest_us, sent_us, more: most - told.cost })
+        self.taken.push((given, claim));
+        Ok(taken)
+    }
+
+    /// Takes an answer for a caller; one of several that are alike may go to another caller than was assumed.
+    fn find(&mut self, claim: &Claim, tried: &mut Vec<usize>) -> Option<Given> {
+        if let Some(index) = self.given.iter().position(|given| claim.is(given)) {
+            return Some(self.given.remove(index));
+        }
+        for index in 0..self.taken.len() {
+            if tried.contains(&index) || !claim.is(&self.taken[index].0) {
+                continue;
             }
-            None => {
-                let Told { op, cost, .. } = told;
-                let turn = Duration::from_micros(turn_us);
-                fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"))
+            tried.push(index);
+            let other = self.taken[index].1.clone();
+            if let Some(given) = self.find(&other, tried) {
+                return Some(std::mem::replace(&mut self.taken[index].0, given));
             }
         }
+        None
     }
 }
 

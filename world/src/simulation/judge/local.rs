@@ -129,9 +129,11 @@ impl Local {
         self.denials.iter_mut().filter(is_it).for_each(|denial| denial.is_learned = true);
     }
 
-    /// The store has said that so much fits: no smaller cost is denied here by what is known from before.
-    pub(super) fn contradicted(&mut self, fits: u64, at_us: u64) {
-        self.denials.retain(|known| known.cost > fits || known.at_us >= at_us || !known.is_learned);
+    /// The store has said that so much fits under a limit: no smaller cost is denied here by what is known from before.
+    pub(super) fn contradicted(&mut self, fits: u64, at_us: u64, is_of: impl Fn(bool) -> bool) {
+        self.denials.retain(|known| {
+            known.cost > fits || known.at_us >= at_us || !known.is_learned || !is_of(known.is_other)
+        });
     }
 
     pub(super) fn denied(&mut self, denial: Denial) {

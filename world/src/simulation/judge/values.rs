@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::holders::Known;
 use super::replies::HolderAnswer;
 use super::{Common, Exempt, Fault, Kind, Oracle, Times, fault};
-use crate::simulation::plan::Plan;
+use crate::simulation::plan::{Plan, Wrong};
 use crate::simulation::store::{CACHED, PAGE};
 
 pub(in crate::simulation) struct Values {
@@ -31,6 +31,8 @@ pub(in crate::simulation) struct Values {
     written_us: Option<u64>,
     /// For how long it is served while it is built anew.
     stale_us: u64,
+    /// Whether a token may be below one of before: its record is lost, and the clock is behind.
+    loses_order: bool,
 }
 
 impl Values {
@@ -49,6 +51,8 @@ impl Values {
             forced_us: Vec::new(),
             written_us: None,
             stale_us: plan.keep_us,
+            loses_order: plan.has(|wrong| matches!(wrong, Wrong::Failover { .. }))
+                && plan.has(|wrong| matches!(wrong, Wrong::Clock { by_us: ..0 })),
         }
     }
 
@@ -218,6 +222,7 @@ impl Values {
         let gone = self.invalidations.iter().find(is_over);
         if let Some((began_us, _)) = gone
             && !known.is_shaken(*began_us)
+            && !(self.loses_order && known.is_shaken(built_us))
         {
             let what =
                 format!("the value of {built_us} us, which was invalidated at {began_us} us");

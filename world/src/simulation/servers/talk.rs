@@ -1,6 +1,6 @@
 //! What a server replies to a connection: it runs the shipped scripts that it knows, and its machines beside them.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use lockage_core::{AnyCommand, ScriptId};
@@ -24,12 +24,12 @@ enum Known {
 }
 
 struct Scripts {
-    by_digest: HashMap<&'static str, Known>,
-    by_text: HashMap<&'static [u8], &'static str>,
+    by_digest: BTreeMap<&'static str, Known>,
+    by_text: BTreeMap<&'static [u8], &'static str>,
 }
 
 static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
-    let mut scripts = Scripts { by_digest: HashMap::new(), by_text: HashMap::new() };
+    let mut scripts = Scripts { by_digest: BTreeMap::new(), by_text: BTreeMap::new() };
     let mut add = |digest: &'static str, text: &'static str, known| {
         scripts.by_digest.insert(digest, known);
         scripts.by_text.insert(text.as_bytes(), digest);

@@ -71,6 +71,15 @@ impl Accounts {
         for (cost, answer) in costs.zip(&answers) {
             account.answers.give(given(op, cost, answer.clone()));
             if let Answer::Decision(decision) = answer
+                && op == Op::Acquire
+                && !decision.is_allowed()
+                && self.ahead > 0
+                && !self.is_denial_final
+            {
+                // Its caller may go on without permits ahead, and a late copy of it be admitted (D11).
+                account.asked += cost.saturating_sub(self.ahead);
+            }
+            if let Answer::Decision(decision) = answer
                 && let Some(denial) = Denial::of(decision, cost, (is_other, is_foreign), ran)
             {
                 self.locals.entry((ran.life, ran.id)).or_default().denied(denial);
