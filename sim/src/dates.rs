@@ -24,10 +24,22 @@ pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     from_calendar(date)
 }
 
+/// Parses a time of a table: as [`of_log`], but whole numbers are microseconds.
+///
+/// # Errors
+/// As [`parse`].
+pub(crate) fn of_table(text: &str) -> Result<(Timestamp, bool), String> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    match of_log(text) {
+        Ok(found) if !is_number => Ok(found),
+        _ => Ok((parse(text)?, true)),
+    }
+}
+
 /// Parses a time as programs write it into their logs, and returns whether it has a zone; without one it is in UTC.
 ///
 /// It is an RFC 3339 date, also without a zone and with a space or a comma in it, `12/Mar/2026:09:00:00 +0000`,
-/// `2026/03/12 09:00:00`, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970, whose digits say
+/// `2026/03/12 09:00:00`, `2026-03-12_09:00:00`, or a number of seconds, milliseconds, microseconds or nanoseconds since 1970, whose digits say
 /// which: dates since 2001 have 10, 13, 16 and 19.
 ///
 /// # Errors
@@ -39,9 +51,11 @@ pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
             date.and_then(Result::ok).ok_or_else(|| format!("a time of {text} is too late"))?;
         return Ok((from_calendar(date)?, true));
     }
-    if let Ok(date) =
-        strtime::parse("%d/%b/%Y:%H:%M:%S%.f %z", text).and_then(|date| date.to_timestamp())
-    {
+    // Ruby and Go write `2026-03-12 09:00:00 UTC`, and Go also ` +0000 UTC`.
+    let (text, is_utc) = text.strip_suffix(" UTC").map_or((text, false), |text| (text, true));
+    let zoned = ["%d/%b/%Y:%H:%M:%S%.f %z", "%Y-%m-%d %H:%M:%S%.f %z"];
+    let zoned = zoned.iter().find_map(|form| strtime::parse(form, text).ok()?.to_timestamp().ok());
+    if let Some(date) = zoned {
         return Ok((from_calendar(date)?, true));
     }
     if let Ok(date) = text.parse() {
@@ -51,7 +65,12 @@ pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
     let iso = text.parse().ok().filter(|_| text.len() > 10);
     let date: DateTime = iso.map_or_else(
         || {
-            let forms = ["%d/%b/%Y:%H:%M:%S%.f", "%d/%b/%Y %H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f"];
+            let forms = [
+                "%d/%b/%Y:%H:%M:%S%.f",
+                "%d/%b/%Y %H:%M:%S%.f",
+                "%Y/%m/%d %H:%M:%S%.f",
+                "%Y-%m-%d_%H:%M:%S%.f",
+            ];
             let parsed = forms.iter().find_map(|form| strtime::parse(form, text).ok()?.to_datetime().ok());
             parsed.ok_or_else(|| {
                 format!("expected a date such as 17/May/2015:10:05:03 +0000 or 2015-05-17T10:05:03Z, found {text:?}")
@@ -60,7 +79,7 @@ pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
         Ok,
     )?;
     let date = date.to_zoned(TimeZone::UTC).map_err(|error| error.to_string())?;
-    Ok((from_calendar(date.timestamp())?, false))
+    Ok((from_calendar(date.timestamp())?, is_utc))
 }
 
 /// Returns the nanoseconds since 1970 that a number says.
@@ -125,6 +144,10 @@ mod tests {
             ("12/Mar/2026 09:00:00", false),
             ("12/Mar/2026:09:00:00", false),
             ("2026/03/12 09:00:00", false),
+            ("2026-03-12_09:00:00.00000", false),
+            ("2026-03-12 09:00:00 UTC", true),
+            ("2026-03-12 09:00:00.000 +0000 UTC", true),
+            ("2026-03-12 05:30:00 -0330", true),
         ] {
             let expected = Timestamp::from_micros(1_773_306_000_000_000).unwrap();
             assert_eq!(of_log(text), Ok((expected, is_zoned)), "{text}");

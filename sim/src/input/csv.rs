@@ -80,7 +80,12 @@ impl CsvParser {
             };
             return Err(format!("expected {expected}, found {found} fields").into());
         }
-        let at = dates::parse(&self.fields.get(timestamp))?;
+        // Without a header, `2026-03-12 09:00:00,123 - INFO` is a line of a program, and no row.
+        let text = self.fields.get(timestamp);
+        let (at, has_zone) = match self.columns.names.is_empty() {
+            true => (dates::parse(&text)?, true),
+            false => dates::of_table(&text)?,
+        };
         let cost = match cost.filter(|&cost| cost < found) {
             Some(column) => parse_cost(&self.fields.get(column))?,
             None => 1,
@@ -98,7 +103,7 @@ impl CsvParser {
                 (key.into_owned(), is_list)
             }
         };
-        facts.count(true, is_list);
+        facts.count(has_zone, is_list);
         Ok(Found { at, key: key.into(), cost })
     }
 

@@ -49,6 +49,7 @@ pub(super) struct Facts {
     requests: u64,
     without_zone: u64,
     lists: u64,
+    unread_lists: u64,
     coloured: u64,
     prefixes: Vec<(Prefix, u64)>,
     names: Vec<(&'static str, String)>,
@@ -60,6 +61,11 @@ impl Facts {
         self.requests += 1;
         self.without_zone += u64::from(!has_zone);
         self.lists += u64::from(is_list);
+    }
+
+    /// Counts a line with an X-Forwarded-For that is not read, since no proxies are trusted.
+    pub(super) fn has_unread_list(&mut self) {
+        self.unread_lists += 1;
     }
 
     /// Counts a line with colours.
@@ -118,6 +124,12 @@ impl Facts {
                 }
             };
             notes.push(format!("{} a list of addresses: {rule}", lines(self.lists)));
+        }
+        if self.unread_lists > 0 {
+            notes.push(format!(
+                "{} an X-Forwarded-For, which is not read: name the proxies: --trust 10.0.0.0/8",
+                lines(self.unread_lists)
+            ));
         }
         if self.without_zone > 0 {
             notes.push(format!(

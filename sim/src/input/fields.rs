@@ -93,15 +93,18 @@ fn in_object(object: &Map<String, Value>, wanted: &str) -> Option<(String, Strin
     })
 }
 
-/// Returns a value as text; of a list all values, as header fields have several.
+/// Returns a value as text; of a list all values, as header fields have several. Journald writes a text with colours in
+/// it as a list of its bytes.
 fn text_of(value: &Value) -> Option<String> {
+    let byte = |value: &Value| u8::try_from(value.as_u64()?).ok();
     match value {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(is) => Some(is.to_string()),
-        Value::Array(values) => {
-            Some(values.iter().map(text_of).collect::<Option<Vec<_>>>()?.join(", "))
-        }
+        Value::Array(values) => match values.iter().map(byte).collect::<Option<Vec<u8>>>() {
+            Some(bytes) if !bytes.is_empty() => Some(escape_invalid(&bytes).into_owned()),
+            _ => Some(values.iter().map(text_of).collect::<Option<Vec<_>>>()?.join(", ")),
+        },
         Value::Null | Value::Object(_) => None,
     }
 }

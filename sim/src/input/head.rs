@@ -18,8 +18,9 @@ pub(super) enum Client<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Splits `client identity user`, if that is all there is.
-    pub(super) fn of(head: &'a [u8]) -> Option<Head<'a>> {
+    /// Splits `client identity user`, if that is all there is. A name of one label is a client only in a line that
+    /// begins with it: behind a prefix, it is mostly the host that logged.
+    pub(super) fn of(head: &'a [u8], is_whole: bool) -> Option<Head<'a>> {
         let is_address = |entry: &&[u8]| address(entry).is_some();
         let (mut entries, mut rest): (Vec<&[u8]>, _) = match head.strip_prefix(b"\"") {
             Some(list) => {
@@ -49,7 +50,9 @@ impl<'a> Head<'a> {
         let (name, (identity, user)) = (identity, word(user)?);
         // A name alone could be of anything, so nothing else may stand with it.
         let is_alone = identity == b"-" && entries.is_empty();
-        let is_short = is_label(name) && !user.contains(&b' ');
+        let is_named = name.iter().any(u8::is_ascii_alphabetic) && name != b"unknown";
+        let is_plain = is_label(name) && is_named && !name.starts_with(b"_");
+        let is_short = is_whole && is_plain && !user.contains(&b' ');
         let name = host_name(name).or_else(|| is_short.then(|| escape_invalid(name).into_owned()));
         let client = Client::HostName(name.filter(|_| is_alone && is_user(identity, user))?);
         Some(Head { client, user })
@@ -75,7 +78,7 @@ mod tests {
     use super::*;
 
     fn split(head: &str) -> Option<(String, String)> {
-        let Head { client, user } = Head::of(head.as_bytes())?;
+        let Head { client, user } = Head::of(head.as_bytes(), true)?;
         let client = match client {
             Client::Addresses(entries) => escape_invalid(&entries.join(&b' ')).into_owned(),
             Client::HostName(name) => name,
@@ -121,6 +124,9 @@ mod tests {
             "www.example.com - - bob",
             "web1 - john doe",
             "- - -",
+            "unknown - -",
+            "_hidden - -",
+            "3221225985 - -",
             "192.0.2.1, unknown - -",
             "12:2001:db8::1 - -",
             "access.log:192.0.2.1 - -",

@@ -205,7 +205,13 @@ impl LogParser {
             Client::HostName(name) => return Ok((name.into(), false)),
             Client::Addresses(entries) => entries,
         };
-        let forwarded = parts.forwarded().filter(|_| !clients.trusted.is_empty());
+        let forwarded = parts.forwarded().filter(|_| {
+            let is_read = !clients.trusted.is_empty();
+            is_read || {
+                facts.has_unread_list();
+                false
+            }
+        });
         let forwarded = forwarded.into_iter().flat_map(|list| list.split(|&byte| byte == b','));
         let chain: Vec<&[u8]> = forwarded.chain(entries).collect();
         let client =
@@ -214,7 +220,8 @@ impl LogParser {
     }
 
     fn head<'a>(&mut self, head: &'a [u8], facts: &mut Facts) -> Result<Head<'a>, String> {
-        let (found, prefix) = strip(head, &self.prefix, &Head::of).ok_or_else(|| {
+        let found = strip(head, &self.prefix, &|text| Head::of(text, text.len() == head.len()));
+        let (found, prefix) = found.ok_or_else(|| {
             let head = excerpt(head);
             format!("expected an address or a host name, an identity and a user before the [date], found {head:?}")
         })?;
@@ -235,8 +242,15 @@ pub(super) fn method_and_path(request: &[u8]) -> (&[u8], &[u8]) {
     let (method, target) = (&request[..space], &request[space + 1..]);
     // The version is after the last space: a client that sends spaces in a path has them logged.
     let end = target.iter().rposition(|&byte| byte == b' ').unwrap_or(target.len());
-    let path = target[..end].split(|&byte| byte == b'?').next().unwrap_or_default();
-    (method, path)
+    (method, path(&target[..end]))
+}
+
+/// Returns the path of a URL, without its query.
+pub(super) fn path(url: &[u8]) -> &[u8] {
+    let url = url.split(|&byte| byte == b'?').next().unwrap_or_default();
+    let scheme = url.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let Some(rest) = url[scheme..].strip_prefix(b"://") else { return url };
+    rest.iter().position(|&byte| byte == b'/').map_or(b"/", |slash| &rest[slash..])
 }
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ pub enum InputError {
     },
     /// The first lines are of no known format.
     #[error(
-        "{}: line {line} is of no known format: {text}\n{reason}; --key FIELD names the key, and --format one of {}",
+        "{}: line {line} is of no known format: {text}\n{reason}; --key FIELD names the key, and --format one of {}; of \
+         other logs, make lines of timestamp,key",
         .path.display(),
         Format::KNOWN.map(Format::name).join(", ")
     )]
@@ -189,7 +190,7 @@ pub fn read_from(
 ) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
     let (source, bytes) = Counted::new(source);
-    let mut lines = Lines::new(unpack::unpack(source).map_err(failed)?);
+    let mut lines = Lines::new(unpack::unpack(Box::new(source)).map_err(failed)?);
     let mut head = Vec::new();
     while head.len() < LINES_TO_TELL && lines.advance().map_err(failed)? {
         head.push((lines.number(), lines.line().to_vec()));

@@ -59,7 +59,9 @@ impl Parser {
         };
         let (mut best, mut most) = (None, 0);
         for (lines, wrapper) in &ways {
-            for &format in known {
+            // Numbers with a comma in a message are no CSV.
+            let is_whole = wrapper.is_none();
+            for &format in known.iter().filter(|format| is_whole || **format != Format::Csv) {
                 let score = score(format, options, lines);
                 if score > most {
                     (best, most) = (Some((format, *wrapper)), score);
@@ -184,10 +186,11 @@ fn why_not(line: &[u8], options: &ReadOptions) -> String {
             return "journald exports several lines for each: take the lines of journalctl -o json"
                 .to_owned();
         }
-        _ if has(b'{') && has(b'}') => Format::Json,
+        _ if line.windows(2).any(|two| two == b"{\"") || line.ends_with(b"{") => Format::Json,
         [b'#', ..] => Format::W3c,
         _ if has(b'[') && has(b'"') && line.len() > 40 => Format::Log,
         _ if has(b'=') => Format::Logfmt,
+        _ if has(b',') || has(b';') || has(b'\t') => Format::Csv,
         _ => return "expected an access log, a CSV, JSON or logfmt".to_owned(),
     };
     let mut parser = match LineParser::new(format, options) {
@@ -201,7 +204,7 @@ fn why_not(line: &[u8], options: &ReadOptions) -> String {
 }
 
 /// The fields in which Docker, Kubernetes, journald and collectors put a line.
-const WRAPPERS: [&str; 4] = ["log", "message", "msg", "line"];
+const WRAPPERS: [&str; 5] = ["log", "message", "msg", "line", "textPayload"];
 
 /// Returns the line in a field of a JSON object; without such a field, the text itself.
 fn unwrap<'a>(line: &'a [u8], wrapper: Option<&str>) -> Cow<'a, [u8]> {

@@ -9,7 +9,7 @@ pub(super) type Prefix = Vec<&'static str>;
 /// A part that can stand in front of a line: its name, and the text after it.
 type Part = (&'static str, fn(&[u8]) -> Option<&[u8]>);
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 15] = [
     ("priority (syslog)", priority),
     ("date", date),
     ("stream (Kubernetes CRI)", stream),
@@ -23,6 +23,8 @@ const PARTS: [Part; 13] = [
     ("virtual host", virtual_host),
     ("pod and container (stern)", pod),
     ("TAI64N", tai64n),
+    ("log stream (CloudWatch)", stream_name),
+    ("app and region (fly.io)", app_and_region),
 ];
 
 /// More parts than any chain of loggers puts there.
@@ -36,19 +38,32 @@ pub(super) fn strip<'a, T>(
     known: &Prefix,
     accept: &dyn Fn(&'a [u8]) -> Option<T>,
 ) -> Option<(T, Prefix)> {
+    let mut found = None;
+    let prefix = least(text, known, &mut |rest| {
+        found = accept(rest);
+        found.is_some()
+    });
+    Some((found?, prefix?))
+}
+
+fn least<'a>(
+    text: &'a [u8],
+    known: &Prefix,
+    accepts: &mut dyn FnMut(&'a [u8]) -> bool,
+) -> Option<Prefix> {
     let step = |text: &'a [u8], name: &&str| {
         let (_, part) = PARTS.iter().find(|(other, _)| other == name)?;
         part(text)
     };
-    if let Some(found) = known.iter().try_fold(text, step).and_then(accept) {
-        return Some((found, known.clone()));
+    if known.iter().try_fold(text, step).is_some_and(&mut *accepts) {
+        return Some(known.clone());
     }
     // Breadth first: the fewer parts, the less is taken for one.
     let mut level = vec![(text, Prefix::new())];
     for _ in 0..=MOST_PARTS {
         for (text, prefix) in &level {
-            if let Some(found) = accept(text) {
-                return Some((found, prefix.clone()));
+            if accepts(text) {
+                return Some(prefix.clone());
             }
         }
         let mut next: Vec<(&[u8], Prefix)> = Vec::new();
@@ -84,9 +99,11 @@ fn priority(text: &[u8]) -> Option<&[u8]> {
     for _ in 0..4 {
         rest = word(rest)?.1;
     }
-    let rest = match rest.strip_prefix(b"-") {
-        Some(rest) => rest,
-        None => structured_data(rest)?,
+    let rest = match rest.first()? {
+        b'-' => &rest[1..],
+        b'[' => structured_data(rest)?,
+        // Heroku's drains leave the data out.
+        _ => return Some(rest),
     };
     let rest = rest.strip_prefix(b" ")?;
     Some(rest.strip_prefix(b"\xef\xbb\xbf").unwrap_or(rest))
@@ -306,4 +323,20 @@ fn tai64n(text: &[u8]) -> Option<&[u8]> {
     let (label, rest) = word(text)?;
     let digits = label.strip_prefix(b"@")?;
     (digits.len() == 24 && digits.iter().all(u8::is_ascii_hexdigit)).then_some(rest)
+}
+
+/// `web/nginx/0123456789abcdef `
+fn stream_name(text: &[u8]) -> Option<&[u8]> {
+    let (name, rest) = word(text)?;
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_./".contains(byte);
+    let is_name = name.contains(&b'/') && name.iter().any(u8::is_ascii_alphabetic);
+    (is_name && name.iter().all(is_plain)).then_some(rest)
+}
+
+/// `app[148ed21a] fra `
+fn app_and_region(text: &[u8]) -> Option<&[u8]> {
+    let (app, rest) = word(text)?;
+    let (region, rest) = word(rest)?;
+    let is_app = app.strip_suffix(b"]")?.iter().position(|&byte| byte == b'[')? > 0;
+    (is_app && region.len() == 3 && region.iter().all(u8::is_ascii_lowercase)).then_some(rest)
 }

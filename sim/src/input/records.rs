@@ -6,7 +6,7 @@ use super::NotARequest;
 use super::client::Clients;
 use super::facts::{Facts, Found, by_network};
 use super::fields::{Fields, by_place, has_text, logfmt, words};
-use super::log::method_and_path;
+use super::log::{method_and_path, path};
 use super::options::{By, Format, ReadOptions};
 use super::prefix::{Prefix, strip};
 use super::text::escape_invalid;
@@ -52,7 +52,7 @@ const S3: [&str; 17] = [
 ];
 
 /// Names of the client's address, as servers found it, then as it connected.
-const CLIENT: [&str; 25] = [
+const CLIENT: [&str; 29] = [
     "client_ip",
     "request.client_ip",
     "client",
@@ -67,6 +67,10 @@ const CLIENT: [&str; 25] = [
     "ClientAddr",
     "c-ip",
     "httpRequest.remoteIp",
+    "httpRequest.clientIp",
+    "proxy.clientIp",
+    "req.remoteAddress",
+    "remote_address",
     "source_ip",
     "source.ip",
     "sourceIPAddress",
@@ -93,7 +97,7 @@ const FORWARDED: [&str; 6] = [
 ];
 
 /// Names of the time.
-pub(super) const TIME: [&str; 15] = [
+pub(super) const TIME: [&str; 16] = [
     "timestamp",
     "time",
     "ts",
@@ -107,6 +111,7 @@ pub(super) const TIME: [&str; 15] = [
     "start_time",
     "date_time",
     "event_time",
+    "request_time",
     "EdgeStartTimestamp",
     "date",
 ];
@@ -234,7 +239,7 @@ impl RecordParser {
         }
         let (fields, prefix) = self.fields(line)?;
         let (time_name, (at, has_zone)) = self.time(&fields, line)?;
-        let (key_name, key, is_list) = self.key(&fields, clients)?;
+        let (key_name, key, is_list) = self.key(&fields, clients, facts)?;
         let cost = match fields.get("cost") {
             Some((name, text)) => {
                 facts.has_name("cost", &name);
@@ -257,7 +262,7 @@ impl RecordParser {
             Format::Json => {
                 let object = strip(line, &self.prefix, &|text| Fields::of_json(text));
                 object.ok_or_else(|| {
-                    "expected one JSON object a line (jq -c makes such lines)".to_owned()
+                    "expected one JSON object a line (jq -c . makes such lines, and jq -c .[] of an array)".to_owned()
                 })
             }
             Format::Logfmt => {
@@ -341,11 +346,12 @@ impl RecordParser {
         if let Some((name, text)) = there().next() {
             return Err(format!("`{name}` is no time: {text:?}; name another with --time"));
         }
-        // Heroku's router leaves it to the prefix.
-        let first = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-        let at = dates::of_log(&escape_invalid(first));
-        at.map(|at| ("the date in front".to_owned(), at))
-            .map_err(|_| format!("no field has a time: name it with --time, of {}", fields.names()))
+        // Heroku's router leaves it to the prefix, at first or behind a length and a priority.
+        let mut front = line.split(|&byte| byte == b' ').take(3);
+        let at = front.find_map(|word| dates::of_log(&escape_invalid(word)).ok());
+        at.map(|at| ("the date in front".to_owned(), at)).ok_or_else(|| {
+            format!("no field has a time: name it with --time, of {}", fields.names())
+        })
     }
 
     /// Returns the name of the field with the key, the key, and whether it is one of a list.
@@ -353,6 +359,7 @@ impl RecordParser {
         &self,
         fields: &Fields<'_>,
         clients: &Clients,
+        facts: &mut Facts,
     ) -> Result<(String, String, bool), String> {
         let by = match &self.key {
             None => self.by,
@@ -366,19 +373,20 @@ impl RecordParser {
             },
         };
         if by == By::Address {
-            return client(fields, clients);
+            return client(fields, clients, facts);
         }
         let any = || names(by).iter().find_map(|name| fields.get(name));
         let (name, text) = fields.first(names(by)).or_else(any).ok_or_else(|| {
             format!("no field has the {}: name one with --key, of {}", by.name(), fields.names())
         })?;
-        let key = match by {
-            By::Method if text.contains(' ') => escape_invalid(method_and_path(text.as_bytes()).0),
-            By::Path if text.contains(' ') => escape_invalid(method_and_path(text.as_bytes()).1),
-            _ => text.as_str().into(),
-        };
-        let key = if by == By::Path { path(&key) } else { &key };
-        Ok((name, if has_text(key) { key.to_owned() } else { "-".to_owned() }, false))
+        let request = text.as_bytes();
+        let key = escape_invalid(match by {
+            By::Method if text.contains(' ') => method_and_path(request).0,
+            By::Path if text.contains(' ') => method_and_path(request).1,
+            By::Path => path(request),
+            _ => request,
+        });
+        Ok((name, if has_text(&key) { key.into_owned() } else { "-".to_owned() }, false))
     }
 }
 
@@ -387,12 +395,18 @@ fn no_field(wanted: &str, fields: &Fields<'_>) -> String {
 }
 
 /// Returns the client: behind trusted proxies, or the first field that has one.
-fn client(fields: &Fields<'_>, clients: &Clients) -> Result<(String, String, bool), String> {
-    if !clients.trusted.is_empty() {
-        let forwarded = fields.first(&FORWARDED);
+fn client(
+    fields: &Fields<'_>,
+    clients: &Clients,
+    facts: &mut Facts,
+) -> Result<(String, String, bool), String> {
+    if let Some((name, list)) = fields.first(&FORWARDED) {
         let peer = fields.first(&PEER).or_else(|| fields.first(&CLIENT));
-        if let (Some((name, list)), Some((peer_name, peer))) = (forwarded, peer) {
-            let chain = format!("{list},{peer}");
+        if clients.trusted.is_empty() {
+            facts.has_unread_list();
+        } else if let Some((peer_name, peer)) = peer {
+            // IIS writes a space as `+`, and CloudFront as `%20`.
+            let chain = format!("{},{peer}", list.replace('+', " ").replace("%20", " "));
             let key = clients.of_text(chain.as_bytes());
             let (key, is_list) =
                 key.ok_or_else(|| format!("`{peer_name}` is no address: {peer:?}"))?;
@@ -413,13 +427,4 @@ fn client(fields: &Fields<'_>, clients: &Clients) -> Result<(String, String, boo
             format!("no field has the client's address: name one with --key, of {}", fields.names())
         }
     })
-}
-
-/// Returns the path of a URL, without its query.
-fn path(url: &str) -> &str {
-    let url = url.split('?').next().unwrap_or_default();
-    match url.split_once("://") {
-        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
-        None => url,
-    }
 }

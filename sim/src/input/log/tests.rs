@@ -127,6 +127,12 @@ fn a_client_is_found_behind_any_prefix() {
         "access.log:12:",
         "./logs/access.log-12-",
         "@40000000555869df0754d4c0 ",
+        "2015-05-17_10:05:03.12345 ",
+        "2015-05-17T10:05:03.123000+00:00 web/nginx/0123456789abcdef ",
+        "/ecs/web web/nginx/0123456789abcdef ",
+        "2015-05-17T10:05:03Z app[148ed21a] fra [info]",
+        "<190>1 2015-05-17T10:05:03.123456+00:00 host app web.1 - ",
+        "288 <190>1 2015-05-17T10:05:03.123456+00:00 host app web.1 - ",
     ] {
         for address in ["192.0.2.1", "2001:db8::1", "host.example.org", "unix:"] {
             let line = format!("{prefix}{address} {rest}");
@@ -138,6 +144,11 @@ fn a_client_is_found_behind_any_prefix() {
     for prefix in ["Hello world ", "a b c ", "Mai 17 10:05:03 web1 nginx: ", "(x) "] {
         let reason = reason(format!("{prefix}192.0.2.1 {rest}").as_bytes());
         assert!(reason.contains("an address or a host name"), "{prefix}: {reason}");
+    }
+    // What is behind a prefix is no client because something stood before it.
+    for head in ["May 17 10:05:03 web1", "nginx: pc17", "192.0.2.1:99999", "192.0.2.0/24 web1"] {
+        let reason = reason(format!("{head} {rest}").as_bytes());
+        assert!(reason.contains("an address or a host name"), "{head}: {reason}");
     }
 }
 
@@ -206,6 +217,9 @@ fn what_servers_really_write_is_read() {
         (By::Path, r#""GET /old" 200 5"#, "/old"),
         (By::Path, r#""GET /say\"quoted\" HTTP/1.1" 200 5"#, r#"/say\"quoted\""#),
         (By::Path, r#""GET /?q HTTP/2.0" 304 - "-" "-""#, "/"),
+        (By::Path, r#""GET http://a.example/b?c=http://d HTTP/1.1" 200 5"#, "/b"),
+        (By::Path, r#""GET http://a.example HTTP/1.1" 200 5"#, "/"),
+        (By::Path, r#""GET /to/http://a/b HTTP/1.1" 200 5"#, "/to/http://a/b"),
         (By::Agent, r#""GET / HTTP/1.1" 200 5 "-" "an \"agent\" \\""#, r#"an \"agent\" \\"#),
         (By::Agent, r#""GET / HTTP/1.1" 200 5 "-" "cut off in the midd"#, "cut off in the midd"),
         (By::Agent, r#""GET / HTTP/1.1" 200 5 "-" "nginx" "203.0.113.9" rt=0.001"#, "nginx"),

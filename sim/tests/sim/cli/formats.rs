@@ -170,14 +170,17 @@ fn logs_are_unpacked_and_others_are_refused_with_what_unpacks_them() {
     let log = std::fs::read(path("combined.log")).unwrap();
     let expected =
         json(&["replay", path("combined.log").to_str().unwrap(), "--limit", "fixed-window 1/s"]);
-    let mut gz = GzEncoder::new(Vec::new(), Compression::default());
-    std::io::Write::write_all(&mut gz, &log).unwrap();
+    let gz = |bytes: &[u8]| {
+        let mut gz = GzEncoder::new(Vec::new(), Compression::default());
+        std::io::Write::write_all(&mut gz, bytes).unwrap();
+        gz.finish().unwrap()
+    };
     let level = ruzstd::encoding::CompressionLevel::Fastest;
     let zst = |bytes: &[u8]| ruzstd::encoding::compress_to_vec(bytes, level);
     let (first, second) = log.split_at(200);
     // Two frames, and between them one that other programs skip.
     let frames = [&zst(first)[..], b"\x50\x2a\x4d\x18\x03\0\0\0abc", &zst(second)].concat();
-    for packed in [gz.finish().unwrap(), zst(&log), frames] {
+    for packed in [gz(&log), gz(&gz(&log)), zst(&log), frames] {
         let (_folder, path) = file("log", &packed);
         assert_eq!(json(&["replay", &path, "--limit", "fixed-window 1/s"]), expected);
     }
@@ -188,6 +191,9 @@ fn logs_are_unpacked_and_others_are_refused_with_what_unpacks_them() {
         (b"\xfd7zXZ\0", "xzcat"),
         (b"PK\x03\x04", "unzip -p"),
         (b"\xff\xfe1\09\0", "iconv -f UTF-16"),
+        (b"1\x009\x002\0", "iconv -f UTF-16"),
+        (b"\x001\x009\x002", "iconv -f UTF-16"),
+        (&gz(b"PK\x03\x04"), "unzip -p"),
     ] {
         let (_folder, path) = file("log", bytes);
         let error = refused(&["replay", &path, "--limit", "fixed-window 1/s"], 1);
@@ -207,6 +213,13 @@ fn whatever_is_no_client_is_refused_with_the_line_and_a_way_out() {
             &["line 1", "an address or a host name", "--key"][..],
         ),
         (format!("\n- - - {DATE}\n"), &[], &["line 2", "an address or a host name"]),
+        (
+            "Mar 12 09:00:00 lb haproxy[1]: 192.0.2.1:3 [12/Mar/2026:09:00:00.655] in st/srv1 10/0/30 200 - - {de} {} \"GET /\"".to_owned(),
+            &[],
+            &["line 1", "the quoted request after the [date]", "of other logs, make lines of timestamp,key"],
+        ),
+        ("2026-03-12 09:00:00,123 - app - INFO - 192.0.2.1\n".to_owned(), &[], &["as csv: \"2026"]),
+        ("yesterday,192.0.2.1\n".to_owned(), &[], &["as csv: \"yesterday\" is neither"]),
         (
             json.to_owned(),
             &[],
@@ -298,18 +311,48 @@ fn a_named_field_is_a_key_whatever_is_in_it() {
 }
 
 #[test]
+fn lists_of_addresses_are_read_as_each_server_writes_them() {
+    let iis = "#Fields: date time s-ip c-ip cs(X-Forwarded-For)\n2026-03-12 09:00:00 198.51.100.1 10.0.0.1 203.0.113.1,+192.0.2.1";
+    let cloudfront = "#Fields: date time c-ip x-forwarded-for\n2026-03-12\t09:00:00\t10.0.0.1\t203.0.113.1,%20192.0.2.1";
+    let nginx = r#"{"msec":1773306000,"remote_addr":"10.0.0.1","http_x_forwarded_for":"203.0.113.1, 192.0.2.1:80"}"#;
+    let combined = format!("10.0.0.1 - - {DATE} \"-\" \"curl\" \"203.0.113.1, 192.0.2.1\"");
+    for content in [iis, cloudfront, nginx, &combined] {
+        let (_folder, path) = file("a.log", content.as_bytes());
+        let replay = ["replay", &path, "--limit", "fixed-window 1/s + fixed-window 1/day"];
+        let report = json(&[&replay[..], &["--trust", "10.0.0.0/8"]].concat());
+        assert_eq!(report["limiters"][0]["state"]["key"], "192.0.2.1", "{content}");
+        let report = json(&replay);
+        assert_eq!(report["limiters"][0]["state"]["key"], "10.0.0.1", "{content}");
+        let notes = report["reading"]["notes"].to_string();
+        assert!(notes.contains("X-Forwarded-For, which is not read"), "{content}: {notes}");
+    }
+}
+
+#[test]
 fn a_time_is_the_first_field_that_is_one() {
+    let message = format!("\u{1b}[32m192.0.2.1\u{1b}[0m - - {DATE}");
+    let journald = format!("{{\"MESSAGE\":{:?},\"PRIORITY\":\"6\"}}", message.as_bytes());
     for content in [
         r#"{"time":0.004,"ts":1773306000,"ip":"192.0.2.1"}"#,
         r#"{"time":"09:00:00","date":"2026-03-12","ip":"192.0.2.1"}"#,
         "2026-03-12T09:00:00Z heroku[router]: at=info method=GET path=\"/\" fwd=\"192.0.2.1\" status=200",
         r#"web-1  | {"msec":"1773306000.000","remote_addr":"192.0.2.1"}"#,
         "<190>Mar 12 09:00:00 web1 app: time=\"2026-03-12 09:00:00,000\" client_ip=192.0.2.1",
+        "<158>1 2026-03-12T09:00:00Z host heroku router - at=info method=GET path=\"/\" fwd=\"192.0.2.1\" status=200",
+        r#"{"request_time":"12/Mar/2026:10:00:00 +0100","req":{"remoteAddress":"::ffff:192.0.2.1"}}"#,
+        "when,timestamp,ip\n,2026-03-12 09:00:00.000 UTC,192.0.2.1",
+        // Journald writes a message with colours in it as bytes.
+        &journald,
     ] {
         let (_folder, path) = file("a.log", content.as_bytes());
         let report = json(&["replay", &path, "--limit", "fixed-window 1/s"]);
         assert_eq!(report["from"], "2026-03-12T09:00:00Z", "{content}: {}", report["reading"]);
+        assert_eq!(report["limiters"][0]["state"]["key"], "192.0.2.1", "{content}");
     }
+    // A message with a number and a comma is no CSV.
+    let (_folder, path) = file("a.log", br#"{"log":"5,alice","time":"2026-03-12T09:00:00Z"}"#);
+    let error = refused(&["replay", &path, "--limit", "fixed-window 1/s"], 1);
+    assert!(error.contains("no field has the client's address"), "{error}");
     let (_folder, path) = file("a.log", br#"{"time":"soon","ip":"192.0.2.1"}"#);
     let error = refused(&["replay", &path, "--limit", "fixed-window 1/s"], 1);
     assert!(error.contains("`time` is no time: \"soon\""), "{error}");
