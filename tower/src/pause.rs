@@ -31,7 +31,7 @@ impl Pause {
         // By the clock of the server, if possible: its dates are.
         let date = texts(headers, DATE.as_str()).find_map(date);
         let now = date.unwrap_or_else(SystemTime::now);
-        let sources = [retry_after(headers, now), rate_limit(headers)];
+        let sources = [retry_after(headers, now), rate_limit(headers, now)];
         let older = ["x-ratelimit", "x-rate-limit", "ratelimit"];
         let older = older.map(|prefix| reset(headers, prefix, now));
         let mut all = sources.into_iter().chain(older).filter(|pause| *pause != Pause::None);
@@ -63,10 +63,16 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Pause {
     )
 }
 
-/// Reads the limits of `RateLimit` of which nothing is left.
-fn rate_limit(headers: &HeaderMap) -> Pause {
+/// Reads the limits of `RateLimit` of which nothing is left, also as in draft 7: `limit=10, remaining=0, reset=20`.
+fn rate_limit(headers: &HeaderMap, now: SystemTime) -> Pause {
     let text = texts(headers, "ratelimit").collect::<Vec<_>>().join(", ");
-    let Some(items) = items(&text) else { return Pause::Unreadable };
+    let Some(items) = items(&text) else {
+        let members = |name| {
+            let values = text.split(',').filter_map(move |member| member.trim().strip_prefix(name));
+            values.filter_map(|value| number(value.strip_prefix('=')?))
+        };
+        return until_reset(members("remaining"), members("reset"), now);
+    };
     let mut used_up = items.iter().filter(|item| item.integer("r") == Some(0)).peekable();
     let seconds = |seconds| u64::try_from(seconds).ok().filter(|seconds| *seconds > 0);
     Pause::longest(
@@ -78,9 +84,20 @@ fn rate_limit(headers: &HeaderMap) -> Pause {
 /// Reads `-Reset`, in seconds from now or since the epoch, unless `-Remaining` says that something is left.
 fn reset(headers: &HeaderMap, prefix: &str, now: SystemTime) -> Pause {
     let [remaining, reset] = ["remaining", "reset"].map(|name| format!("{prefix}-{name}"));
-    let is_there = headers.contains_key(&remaining) || headers.contains_key(&reset);
-    let left = texts(headers, &remaining).flat_map(numbers).reduce(f64::min);
-    if !is_there || left.is_some_and(|left| left >= 1.0) {
+    if !headers.contains_key(&remaining) && !headers.contains_key(&reset) {
+        return Pause::None;
+    }
+    let [remaining, reset] =
+        [&remaining, &reset].map(|name| texts(headers, name).flat_map(numbers));
+    until_reset(remaining, reset, now)
+}
+
+fn until_reset(
+    remaining: impl Iterator<Item = f64>,
+    reset: impl Iterator<Item = f64>,
+    now: SystemTime,
+) -> Pause {
+    if remaining.reduce(f64::min).is_some_and(|left| left >= 1.0) {
         return Pause::None;
     }
     let length = |number| match number {
@@ -91,7 +108,7 @@ fn reset(headers: &HeaderMap, prefix: &str, now: SystemTime) -> Pause {
         }
         number => Some(from_secs(number)).filter(|length| !length.is_zero()),
     };
-    Pause::longest(true, texts(headers, &reset).flat_map(numbers).filter_map(length))
+    Pause::longest(true, reset.filter_map(length))
 }
 
 /// Returns the values of a field; empty ones for those that are not text.

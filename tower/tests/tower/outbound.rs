@@ -107,6 +107,7 @@ async fn other_answers_block_nothing() {
         (429, &[("retry-after", "0.0"), ("x-ratelimit-reset", "20")]),
         (503, &[("ratelimit", r#""a";r=1;t=20, "b";r=9"#)]),
         (503, &[("x-ratelimit-remaining", "1"), ("x-ratelimit-reset", "20")]),
+        (429, &[("ratelimit", "limit=10, remaining=1, reset=20")]),
     ] {
         let (store, host) = (paused_memory(), Host::default());
         let outbound = outbound(store, "token-bucket 100/s", Duration::ZERO);
@@ -208,7 +209,14 @@ async fn a_pause_that_is_asked_for_is_made() {
         (&[("ratelimit", r#""a";r=0"#)], default),
         (&[("ratelimit", r#""a";r=0;t=0"#)], default),
         (&[("ratelimit", r#""a";r=0;t=-5"#)], default),
-        (&[("ratelimit", "limit=10, remaining=0, reset=20")], default),
+        // Of draft 7, and of draft 8 as others write it.
+        (&[("ratelimit", "limit=10, remaining=0, reset=20")], 20),
+        (&[("ratelimit", "limit=10,remaining=0"), ("ratelimit", "reset=20")], 20),
+        (&[("ratelimit", "reset=20")], 20),
+        (&[("ratelimit", "limit=10, remaining=0")], default),
+        (&[("ratelimit", "limit=10, remaining=0, reset=soon")], default),
+        (&[("ratelimit", r#""10-in-1min"; r=0; t=20"#)], 20),
+        (&[("ratelimit", "default;r=0;t=20")], default),
         (&[("x-ratelimit-remaining", "0"), ("x-ratelimit-reset", "20")], 20),
         (&[("x-ratelimit-reset", "1.2")], 2),
         (&[("x-rate-limit-reset", "20"), ("x-rate-limit-remaining", "0")], 20),
