@@ -1,7 +1,7 @@
 // The page in headless Chromium. LOCKAGE_SCREENSHOTS=yes writes the pictures of the documents.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync, closeSync } from 'node:fs';
+import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync, writeSync, closeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,6 +10,7 @@ import { gzipSync } from 'node:zlib';
 import { DIST, launch, open, serve } from './browser.js';
 
 const SAMPLE = new URL('../../../sim/traces/sample.log', import.meta.url).pathname;
+const FORMATS = new URL('../../../sim/traces/formats', import.meta.url).pathname;
 const DOCS = new URL('../../../docs/', import.meta.url).pathname;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -31,6 +32,17 @@ after(async () => {
 const says = (page, text) => page.waitForFunction(([source]) => new RegExp(source).test(document.getElementById('said')?.textContent ?? ''), [text.source]);
 /** @param {Page} page @param {string} id */
 const field = (page, id) => page.locator(`[id="${id}"]`);
+
+/** @param {Page} page @param {string} name @param {Buffer} bytes */
+async function drop(page, name, bytes) {
+  await page.evaluate(([name, text]) => {
+    const [data, said] = [new DataTransfer(), document.getElementById('said')];
+    if (said) said.textContent = '';
+    data.items.add(new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], name));
+    window.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, [name, bytes.toString('base64')]);
+  await page.locator('#file-name').getByText(`${name}, `).waitFor();
+}
 
 /** @param {string} name @param {(opened: Awaited<ReturnType<typeof open>>) => Promise<void>} run @param {{hash?: string, url?: () => string, options?: import('playwright-core').BrowserContextOptions}} [how] */
 function pageTest(name, run, { hash = '', url, options } = {}) {
@@ -92,14 +104,16 @@ pageTest('a log is dropped, also a packed one, and never leaves the page', async
   const loaded = requests.length;
   const log = readFileSync(SAMPLE);
   for (const [name, bytes] of /** @type {[string, Buffer][]} */ ([['sample.log', log], ['sample.log.gz', gzipSync(log)]])) {
-    await page.evaluate(([name, text]) => {
-      const data = new DataTransfer();
-      data.items.add(new File([Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0))], name));
-      window.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
-    }, [name, bytes.toString('base64')]);
-    await page.locator('#file-name').getByText(`${name}, `).waitFor();
+    await drop(page, name, bytes);
     await says(page, /600 requests of 35 keys/);
   }
+  // A sample of each format has its five requests of two clients; one has two proxies in the place of clients.
+  for (const name of readdirSync(FORMATS)) {
+    await drop(page, name, readFileSync(join(FORMATS, name)));
+    await says(page, /5 requests of 2 keys/);
+  }
+  await drop(page, 'sample.log.gz', gzipSync(log));
+  await says(page, /600 requests of 35 keys/);
   await field(page, 'by').selectOption('user');
   await says(page, /600 requests of (?!35)/);
   await page.getByRole('tab', { name: 'Advice' }).click();
