@@ -298,29 +298,34 @@ impl<S: Store> Limiter<S> {
     }
 }
 
+#[cfg(all(test, loom))]
+mod loom_tests;
+
+/// A runtime whose time does not pass.
+#[cfg(test)]
+#[derive(Clone)]
+struct Still;
+
+#[cfg(test)]
+impl Runtime for Still {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::limiter::limit_source::LimitSource;
     use crate::sync::lock;
-
-    /// A runtime whose time does not pass.
-    #[derive(Clone)]
-    struct Still;
-
-    impl Runtime for Still {
-        fn now(&self) -> Duration {
-            Duration::ZERO
-        }
-
-        async fn sleep(&self, _: Duration) {
-            std::future::pending().await
-        }
-
-        fn random(&self) -> u64 {
-            0
-        }
-    }
 
     #[test]
     fn a_line_lasts_as_long_as_its_callers() {

@@ -72,6 +72,8 @@ struct Place {
     state: State,
     /// It has not looked since a decision is known.
     is_new: bool,
+    /// Permits came back since its last call began, so its decision may not know of them.
+    is_outdated: bool,
     /// It leaves permits to other processes until then.
     paused_until: Duration,
     /// When its last call began. Times after its decision count from then, so that the next call arrives when they
@@ -153,6 +155,7 @@ impl Line {
             deadline,
             state: State::Away,
             is_new: true,
+            is_outdated: false,
             paused_until: now,
             asked_at: now,
         });
@@ -228,10 +231,10 @@ impl Line {
     ) -> Step {
         let Some(index) = self.end_call(number, now) else { return Step::Done };
         self.failures = 0;
-        let Place { cost, deadline, asked_at: at, .. } = self.places[index];
+        let Place { cost, deadline, asked_at: at, is_outdated, .. } = self.places[index];
         // Only then does a denial show that other processes take permits.
         let was_sure = self.due(cost).is_sure;
-        if decision.verdict != Verdict::Never {
+        if decision.verdict != Verdict::Never && !is_outdated {
             let (decision, limit) = (decision.clone(), limit.copied());
             self.known = Some(Known { decision, cost, limit, at });
         }
@@ -257,7 +260,7 @@ impl Line {
             return Step::Done;
         }
         // Of calls in flight at one time, the first tells whether other processes take permits.
-        if self.is_first(index) {
+        if self.is_first(index) && !is_outdated {
             let before = if was_sure { self.denials_before } else { 0 };
             let pause = pause(self.denials.saturating_add(before), retry_after, random);
             self.denials = self.denials.saturating_add(1);
@@ -284,7 +287,9 @@ impl Line {
     /// Permits were given back, or the limit was changed: what was known is out of date.
     pub fn changed(&mut self) {
         self.known = None;
-        self.places.iter_mut().for_each(|place| place.paused_until = Duration::ZERO);
+        for place in &mut self.places {
+            (place.is_outdated, place.paused_until) = (true, Duration::ZERO);
+        }
     }
 
     /// Returns the denial of a request that comes now and does not wait; `None` if it is to ask the store. It is denied
@@ -368,6 +373,7 @@ impl Line {
     fn ask(&mut self, index: usize, now: Duration) -> Look {
         self.set(index, State::Asks);
         (self.places[index].asked_at, self.acted_at) = (now, now);
+        self.places[index].is_outdated = false;
         Look::Ask
     }
 

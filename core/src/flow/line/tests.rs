@@ -162,6 +162,27 @@ fn one_that_leaves_makes_room_at_once() {
     assert!(desk.line.is_empty());
 }
 
+/// A decision that was under way may be from before they came.
+#[test]
+fn permits_that_come_back_during_a_call_are_asked_for_at_once() {
+    let mut desk = Desk::new("fixed-window 2/min");
+    _ = desk.decide(2);
+    let [first, second] = [1, 1].map(|cost| desk.join(cost));
+    assert_eq!(desk.look(first), Look::Ask);
+    desk.line.changed();
+    assert_eq!(desk.ask(first, 1), Step::Wait);
+    assert_eq!(desk.look(first), Look::Ask, "it is not known that there are none");
+    // The next decision counts again.
+    assert_eq!(desk.ask(first, 1), Step::Wait);
+    assert!(matches!(desk.look(first), Look::Sleep(time) if time > SECOND));
+    // An admission tells as little of others.
+    desk.slot = None;
+    desk.line.changed();
+    assert_eq!(desk.look(first), Look::Ask);
+    desk.line.changed();
+    assert_eq!((desk.ask(first, 2), desk.look(second)), (Step::Done, Look::Ask));
+}
+
 #[test]
 fn nobody_is_held_up_by_callers_that_are_not_polled() {
     let mut desk = Desk::new("token-bucket 10/s burst 1");
