@@ -19,24 +19,57 @@ const SOURCES: [&str; 3] = ["client/src", "core/src/flow", "adapter-redis/src"];
 const LEFT_OUT: [&str; 7] =
     ["/tests", "loom", "doc_examples", "/testing/", "/runtime/", "tests.rs", "test_util"];
 
-/// Says which mutant is there.
+/// Says which mutant is there, and notes in a file those that are asked for.
 const SWITCH: &str = "
 /// The mutant of this process.
 #[doc(hidden)]
 pub mod mutant {
     extern crate std;
-    static NUMBER: std::sync::LazyLock<usize> = std::sync::LazyLock::new(|| {
+    use std::io::Write as _;
+    use std::sync::LazyLock;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+    static NUMBER: LazyLock<usize> = LazyLock::new(|| {
         std::env::var(\"MUTANT\").ok().and_then(|it| it.parse().ok()).unwrap_or(usize::MAX)
     });
-    pub fn is(number: usize) -> bool { *NUMBER == number }
+    /// Each is noted as it is reached: a process may abort.
+    static NOTES: LazyLock<Option<std::fs::File>> = LazyLock::new(|| {
+        let path = std::env::var_os(\"MUTANTS_REACHED\")?;
+        std::fs::File::options().append(true).create(true).open(path).ok()
+    });
+    static REACHED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
+
+    pub fn is(number: usize) -> bool {
+        if let Some(mut notes) = NOTES.as_ref()
+            && !REACHED[number].swap(true, Relaxed)
+        {
+            let _ = notes.write_all(std::format!(\"{number}\\n\").as_bytes());
+        }
+        *NUMBER == number
+    }
 }
 ";
 
+/// A program that judges, the folder of its package, and whether it is a program of tests.
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    pub(crate) folder: PathBuf,
+    pub(crate) has_tests: bool,
+}
+
+/// What builds the judges. A test of `world` brings its program, with the features that all have.
+const JUDGES: [&str; 2] = [
+    "test --no-run --lib -p lockage-core -p lockage -p lockage-redis --features lockage/test-util",
+    "test --no-run --test unit --test suite --test server --test world -p lockage-tests -p lockage-suite -p lockage-world",
+];
+
 pub(crate) struct Copy {
     pub(crate) mutants: Vec<Mutant>,
+    /// Where it stands, and what is known of it.
+    pub(crate) folder: PathBuf,
     /// The worlds, and the tests that judge.
-    pub(crate) worlds: PathBuf,
-    pub(crate) tests: Vec<PathBuf>,
+    pub(crate) programs: Vec<Program>,
 }
 
 impl Copy {
@@ -44,31 +77,45 @@ impl Copy {
     pub(crate) fn make(root: &Path) -> Result<Self> {
         let target =
             env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let (tree, target) = (target.join("mutants/tree"), target.join("mutants/target"));
-        copy_files(root, &tree)?;
+        let folder = target.join("mutants");
+        let (tree, target) = (folder.join("tree"), folder.join("target"));
         let files = sources(root)?;
-        let mut left_out = BTreeSet::new();
+        // What did not compile before is left out at once: a file that is written twice is compiled twice.
+        let known = folder.join("refused.json");
+        let mut refused: BTreeSet<[String; 3]> = fs::read(&known)
+            .ok()
+            .and_then(|it| serde_json::from_slice(&it).ok())
+            .unwrap_or_default();
+        let (texts, all) = planted(root, &files, &BTreeSet::new())?;
+        copy_files(root, &tree, |name| !texts.contains_key(name))?;
         let mutants = loop {
-            let mutants = write(root, &tree, &files, &left_out)?;
-            let more = refused(&tree, &target, &mutants)?;
+            let is_out = |it: &&Mutant| refused.contains(&it.key());
+            let left_out = all.iter().filter(is_out).map(|it| it.number).collect();
+            let (texts, mutants) = planted(root, &files, &left_out)?;
+            for (file, text) in &texts {
+                write_if_other(&tree.join(file), text.as_bytes())?;
+            }
+            let more = refusals(&tree, &target, &mutants)?;
             if more.is_empty() {
                 break mutants;
             }
             eprintln!("{} of {} do not compile", more.len(), mutants.len());
-            left_out.extend(more);
+            let more = all.iter().filter(|it| more.contains(&it.number)).map(Mutant::key);
+            refused.extend(more);
         };
-        let (worlds, tests) = build(&tree, &target)?;
-        Ok(Self { mutants, worlds, tests })
+        fs::write(known, serde_json::to_vec(&refused)?)?;
+        let programs = build(&tree, &target)?;
+        Ok(Self { mutants, folder, programs })
     }
 }
 
-fn copy_files(root: &Path, tree: &Path) -> Result<()> {
+fn copy_files(root: &Path, tree: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<()> {
     let listed = Command::new("git")
         .args(["ls-files", "-coz", "--exclude-standard"])
         .current_dir(root)
         .output()?;
     ensure!(listed.status.success(), "git ls-files failed");
-    for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| !name.is_empty()) {
+    for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| is_wanted(name)) {
         let (from, to) = (root.join(name), tree.join(name));
         if from.is_file() {
             fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
@@ -108,24 +155,25 @@ fn sources(root: &Path) -> Result<Vec<String>> {
     Ok(files)
 }
 
-fn write(
+/// Returns the files with their mutants, but for those left out.
+fn planted(
     root: &Path,
-    tree: &Path,
     files: &[String],
     left_out: &BTreeSet<usize>,
-) -> Result<Vec<Mutant>> {
-    let (mut mutants, mut next) = (Vec::new(), 0);
+) -> Result<(BTreeMap<String, String>, Vec<Mutant>)> {
+    let (mut texts, mut mutants, mut next) = (BTreeMap::new(), Vec::new(), 0);
     for file in files {
         let text = fs::read_to_string(root.join(file))?;
         let places = places::of(&text).with_context(|| file.clone())?;
         let (text, own) = plant(file, &text, &places, next, |number| left_out.contains(&number));
         next += places.iter().map(|place| place.texts.len()).sum::<usize>();
         mutants.extend(own);
-        write_if_other(&tree.join(file), text.as_bytes())?;
+        texts.insert(file.clone(), text);
     }
     let core = "core/src/lib.rs";
-    write_if_other(&tree.join(core), (fs::read_to_string(root.join(core))? + SWITCH).as_bytes())?;
-    Ok(mutants)
+    let switch = SWITCH.replace("COUNT", &next.to_string());
+    texts.insert(core.to_owned(), fs::read_to_string(root.join(core))? + &switch);
+    Ok((texts, mutants))
 }
 
 /// What compiles and runs the judges.
@@ -148,7 +196,7 @@ fn cargo(tree: &Path, target: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Returns the mutants that the compiler refuses.
-fn refused(tree: &Path, target: &Path, mutants: &[Mutant]) -> Result<Vec<usize>> {
+fn refusals(tree: &Path, target: &Path, mutants: &[Mutant]) -> Result<Vec<usize>> {
     let mut command = cargo(
         tree,
         target,
@@ -223,21 +271,26 @@ fn messages(out: &[u8]) -> impl Iterator<Item = Value> {
         .into_iter()
 }
 
-fn build(tree: &Path, target: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
-    let built = |arguments: &[&str]| -> Result<Vec<PathBuf>> {
-        let ran = cargo(tree, target, arguments).output()?;
+fn build(tree: &Path, target: &Path) -> Result<Vec<Program>> {
+    let mut programs = Vec::new();
+    for judges in JUDGES {
+        let ran = cargo(tree, target, &judges.split(' ').collect::<Vec<_>>()).output()?;
         let all: Vec<Value> = messages(&ran.stdout).collect();
         if !ran.status.success() {
             let errors = all.iter().filter_map(|it| it["message"]["rendered"].as_str());
             bail!("the copy does not compile:\n{}", errors.collect::<String>());
         }
-        let is_asked = |it: &&Value| it["profile"]["test"] == (arguments[0] == "test");
-        let all = all.iter().filter(is_asked).filter_map(|it| it["executable"].as_str());
-        Ok(all.map(PathBuf::from).collect())
-    };
-    let worlds = built(&["build", "-p", "lockage-world"])?;
-    let packages = "test --no-run --lib -p lockage-core -p lockage -p lockage-redis --features lockage/test-util";
-    let mut tests = built(&packages.split(' ').collect::<Vec<_>>())?;
-    tests.extend(built(&["test", "--no-run", "-p", "lockage-tests", "--test", "unit"])?);
-    Ok((worlds.into_iter().next().context("there is no lockage-world")?, tests))
+        programs.extend(all.iter().filter_map(program));
+    }
+    Ok(programs)
+}
+
+/// Returns the program that a message is about, if it judges.
+fn program(message: &Value) -> Option<Program> {
+    let path = PathBuf::from(message["executable"].as_str()?);
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    let name = message["target"]["name"].as_str()?;
+    let has_tests = message["profile"]["test"] == true;
+    let judges = if has_tests { name != "world" } else { name == "lockage-world" };
+    judges.then(|| Program { name: name.to_owned(), path, folder, has_tests })
 }

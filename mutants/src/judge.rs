@@ -1,115 +1,110 @@
-//! Worlds and tests, on one mutant at a time.
+//! Tests and worlds, on one mutant at a time.
 
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 
-use crate::copy::Copy;
+use crate::copy::Program;
 use crate::planted::Mutant;
+use crate::runs::{self, Run};
 
-/// A run of this length has no end: without a mutant each takes less than a sixth of it.
-const LONGEST: Duration = Duration::from_secs(120);
+/// Tests are run in groups, quick ones first: a group takes so long without a mutant.
+const GROUPS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(2), Duration::MAX];
+
+/// The program whose tests start servers. They are for what nothing else sees.
+pub(crate) const SERVER: &str = "server";
+
+pub(crate) fn needs_server(mutant: &Mutant) -> bool {
+    mutant.file.starts_with("adapter-redis")
+}
 
 /// The judge that found a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
-    KilledByWorlds,
     KilledByTests,
+    KilledByWorlds,
     Lives,
+    /// No test and no world comes to its place.
+    NotReached,
 }
 
-/// Plays up to so many worlds with each mutant, and runs the tests where none of these fails.
-pub(crate) fn judge(
-    copy: &Copy,
-    mutants: &[&Mutant],
-    seeds: u64,
-    has_tests: bool,
-) -> Result<Vec<Verdict>> {
-    let trial = Trial { copy, seeds, has_tests };
-    ensure!(
-        trial.verdict(usize::MAX)? == Verdict::Lives,
-        "a world or a test fails without a mutant"
-    );
-    let next = AtomicUsize::new(0);
-    let work = || -> Result<Vec<(usize, Verdict)>> {
-        let mut verdicts = Vec::new();
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(mutant) = mutants.get(at) else { return Ok(verdicts) };
-            verdicts.push((at, trial.verdict(mutant.number)?));
-        }
-    };
-    let threads = thread::available_parallelism()?.get();
-    let found = thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let found = workers.into_iter().map(|it| it.join().expect("it does not panic"));
-        found.collect::<Result<Vec<_>>>()
-    })?;
-    let found: BTreeMap<usize, Verdict> = found.into_iter().flatten().collect();
-    Ok(found.into_values().collect())
+/// All that judges, each run of it only where it reaches the mutant.
+pub(crate) struct Judge<'c> {
+    programs: &'c [Program],
+    tests: Vec<Run>,
+    worlds: Vec<Run>,
+    servers: Vec<Run>,
 }
 
-struct Trial<'c> {
-    copy: &'c Copy,
-    seeds: u64,
-    has_tests: bool,
-}
-
-impl Trial<'_> {
-    fn verdict(&self, mutant: usize) -> Result<Verdict> {
-        if self.fails_in_worlds(mutant)? {
-            return Ok(Verdict::KilledByWorlds);
-        }
-        for test in self.copy.tests.iter().filter(|_| self.has_tests) {
-            if fails(Command::new(test), mutant)? {
-                return Ok(Verdict::KilledByTests);
-            }
-        }
-        Ok(Verdict::Lives)
+impl<'c> Judge<'c> {
+    pub(crate) fn new(programs: &'c [Program], mut runs: Vec<Run>) -> Self {
+        runs.sort_by_key(|run| (run.start(), run.time));
+        let (tests, worlds) = runs.into_iter().partition(|run| programs[run.program].has_tests);
+        let (servers, tests) =
+            Vec::into_iter(tests).partition(|run: &Run| programs[run.program].name == SERVER);
+        Self { programs, tests, worlds, servers }
     }
 
-    fn fails_in_worlds(&self, mutant: usize) -> Result<bool> {
-        let mut start = 0;
-        // Most fail in the first worlds, and these are played without the others.
-        for end in [50, 500, 4000, self.seeds].map(|end| end.min(self.seeds)) {
-            if start < end {
-                let [first, count] = [start, end - start].map(|it| it.to_string());
-                let mut command = Command::new(&self.copy.worlds);
-                command.args(["check", "--engine", "model", "--json"]);
-                command.args(["--start", &first, "--seeds", &count]);
-                if fails(command, mutant)? {
+    /// Judges by tests and then by worlds, or by worlds alone.
+    pub(crate) fn verdict(&self, mutant: &Mutant, has_tests: bool) -> Result<Verdict> {
+        let reach = |runs: &'_ [Run]| {
+            let reaching = |run: &&Run| run.reached.contains(&mutant.number);
+            runs.iter().filter(reaching).cloned().collect::<Vec<_>>()
+        };
+        let has_server = has_tests && needs_server(mutant);
+        let tests = reach(if has_tests { &self.tests } else { &[] });
+        let servers = reach(if has_server { &self.servers } else { &[] });
+        let worlds = reach(&self.worlds);
+        if tests.is_empty() && servers.is_empty() && worlds.is_empty() {
+            return Ok(Verdict::NotReached);
+        }
+        if self.is_seen_by(&tests, mutant)? {
+            return Ok(Verdict::KilledByTests);
+        }
+        for batch in &worlds {
+            if self.fails(batch.program, &batch.arguments, batch.time, mutant)? {
+                return Ok(Verdict::KilledByWorlds);
+            }
+        }
+        let is_seen = self.is_seen_by(&servers, mutant)?;
+        Ok(if is_seen { Verdict::KilledByTests } else { Verdict::Lives })
+    }
+
+    fn is_seen_by(&self, mut tests: &[Run], mutant: &Mutant) -> Result<bool> {
+        for most in GROUPS {
+            let mut time = Duration::ZERO;
+            let count = tests.iter().take_while(|run| {
+                time += run.time;
+                time <= most
+            });
+            let (group, rest) = tests.split_at(count.count());
+            tests = rest;
+            let mut by_program: BTreeMap<usize, (Vec<String>, Duration)> = BTreeMap::new();
+            for run in group {
+                let (names, time) = by_program.entry(run.program).or_default();
+                names.extend(run.arguments.iter().cloned());
+                *time += run.time;
+            }
+            for (program, (names, time)) in by_program {
+                if self.fails(program, &names, time, mutant)? {
                     return Ok(true);
                 }
-                start = end;
             }
         }
         Ok(false)
     }
-}
 
-fn fails(mut command: Command, mutant: usize) -> Result<bool> {
-    command.env("MUTANT", mutant.to_string());
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = command.spawn().with_context(|| name(command.get_program().as_ref()))?;
-    let since = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(!status.success());
-        }
-        if since.elapsed() > LONGEST {
-            child.kill()?;
-            child.wait()?;
-            return Ok(true);
-        }
-        thread::sleep(Duration::from_millis(10));
+    /// Whether it fails, or has no end.
+    fn fails(
+        &self,
+        program: usize,
+        arguments: &[String],
+        time: Duration,
+        mutant: &Mutant,
+    ) -> Result<bool> {
+        let number = [("MUTANT", mutant.number.to_string().into())];
+        let within = 10 * time + Duration::from_secs(15);
+        Ok(!runs::passes(&self.programs[program], arguments, number, within)?)
     }
-}
-
-fn name(program: &Path) -> String {
-    format!("cannot run {}", program.display())
 }

@@ -10,21 +10,23 @@ mod judge;
 mod living;
 mod places;
 mod planted;
+mod runs;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Parser;
 
 use copy::Copy;
-use judge::{Verdict, judge};
+use judge::{Judge, Verdict};
 use living::Living;
 use planted::Mutant;
 
-/// Plant mutants in a copy of the client, and look which ones live
+/// Plant mutants in a copy of the client, and look which ones live. Each is judged by the tests that reach its place, the
+/// quick ones first, then by the worlds that do, and those of `adapter-redis` by tests that start servers
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Exit status: 0 if each mutant that lives has its reason, or is in a file that is not complete; else 1."
@@ -43,7 +45,7 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
     /// So many worlds at most for each
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
     /// Let worlds judge alone, without tests
     #[arg(long)]
@@ -54,7 +56,7 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let living = Living::read()?;
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
-    let copy = Copy::make(&root)?;
+    let mut copy = Copy::make(&root)?;
     let is_wanted = |it: &&Mutant| {
         it.file.contains(&arguments.only)
             && (!arguments.complete || living.complete.contains(&it.file))
@@ -62,7 +64,19 @@ fn main() -> Result<ExitCode> {
     let wanted = copy.mutants.iter().filter(is_wanted);
     let tried: Vec<_> = wanted.skip(arguments.skip).step_by(arguments.one_in.get()).collect();
     eprintln!("{} mutants, {} of them tried", copy.mutants.len(), tried.len());
-    let verdicts = judge(&copy, &tried, arguments.seeds, !arguments.worlds)?;
+    ensure!(!tried.is_empty(), "none of these is in such a file");
+    // Its tests start servers.
+    let needs_server = tried.iter().any(|mutant| judge::needs_server(mutant));
+    copy.programs.retain(|program| needs_server || program.name != judge::SERVER);
+    let runs = runs::all(&copy.programs, arguments.seeds, &copy.folder.join("runs.json"))?;
+    eprintln!("{} tests and batches of worlds", runs.len());
+    let judge = Judge::new(&copy.programs, runs);
+    let verdicts = runs::in_parallel(&tried, |_, mutant| {
+        let verdict = judge.verdict(mutant, !arguments.worlds)?;
+        eprintln!("{verdict:?} {}:{} {}", mutant.file, mutant.line, mutant.is);
+        Ok(verdict)
+    });
+    let verdicts = verdicts.into_iter().collect::<Result<Vec<_>>>()?;
     let judged: Vec<_> = tried.into_iter().zip(verdicts).collect();
     print!("{}", table(&judged, &living));
     let wrong = wrong(&copy.mutants, &judged, &living);
@@ -73,15 +87,20 @@ fn main() -> Result<ExitCode> {
 /// Lists the mutants that live without a reason, then all by file.
 fn table(judged: &[(&Mutant, Verdict)], living: &Living) -> String {
     let mut text = String::new();
-    let mut files: BTreeMap<&str, [usize; 5]> = BTreeMap::new();
+    let mut files: BTreeMap<&str, [usize; 6]> = BTreeMap::new();
     for (mutant, verdict) in judged {
         let place = match verdict {
-            Verdict::KilledByWorlds => 1,
-            Verdict::KilledByTests => 2,
-            Verdict::Lives if living.excuses(mutant) => 3,
-            Verdict::Lives => {
-                text += &format!("{}:{}\n  {:?},\n", mutant.file, mutant.line, mutant.key());
-                4
+            Verdict::KilledByTests => 1,
+            Verdict::KilledByWorlds => 2,
+            _ if living.excuses(mutant) => 3,
+            _ => {
+                text += &format!(
+                    "{}:{} {verdict:?}\n  {:?},\n",
+                    mutant.file,
+                    mutant.line,
+                    mutant.key()
+                );
+                if *verdict == Verdict::Lives { 4 } else { 5 }
             }
         };
         for file in [mutant.file.as_str(), "all"] {
@@ -90,9 +109,10 @@ fn table(judged: &[(&Mutant, Verdict)], living: &Living) -> String {
             counts[place] += 1;
         }
     }
-    text += "\n| file | mutants | killed by worlds | by tests | live with a reason | without |\n|---|---:|---:|---:|---:|---:|\n";
-    for (file, [all, worlds, tests, excused, live]) in files {
-        text += &format!("| {file} | {all} | {worlds} | {tests} | {excused} | {live} |\n");
+    text += "\n| file | mutants | killed by tests | by worlds | live with a reason | without | not reached |\n";
+    text += "|---|---:|---:|---:|---:|---:|---:|\n";
+    for (file, [all, tests, worlds, excused, live, away]) in files {
+        text += &format!("| {file} | {all} | {tests} | {worlds} | {excused} | {live} | {away} |\n");
     }
     text
 }
@@ -104,7 +124,9 @@ fn wrong(all: &[Mutant], judged: &[(&Mutant, Verdict)], living: &Living) -> Vec<
     let judged = judged.iter().filter_map(|(mutant, verdict)| {
         let is_excused = living.excuses(mutant);
         match verdict {
-            Verdict::Lives if !is_excused && living.complete.contains(&mutant.file) => {
+            Verdict::Lives | Verdict::NotReached
+                if !is_excused && living.complete.contains(&mutant.file) =>
+            {
                 Some(format!("lives without a reason: {:?}", mutant.key()))
             }
             Verdict::KilledByWorlds | Verdict::KilledByTests if is_excused => {
