@@ -104,7 +104,7 @@ impl<'c> Judge<'c> {
         mutant: &Mutant,
     ) -> Result<bool> {
         let number = [("MUTANT", mutant.number.to_string().into())];
-        let within = 10 * time + Duration::from_secs(15);
+        let within = 20 * time + Duration::from_secs(5);
         Ok(!runs::passes(&self.programs[program], arguments, number, within)?)
     }
 }
