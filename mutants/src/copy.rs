@@ -277,7 +277,8 @@ fn build(tree: &Path, target: &Path) -> Result<Vec<Program>> {
         let ran = cargo(tree, target, &judges.split(' ').collect::<Vec<_>>()).output()?;
         let all: Vec<Value> = messages(&ran.stdout).collect();
         if !ran.status.success() {
-            let errors = all.iter().filter_map(|it| it["message"]["rendered"].as_str());
+            let errors = all.iter().filter(|it| it["message"]["level"] == "error");
+            let errors = errors.filter_map(|it| it["message"]["rendered"].as_str());
             bail!("the copy does not compile:\n{}", errors.collect::<String>());
         }
         programs.extend(all.iter().filter_map(program));

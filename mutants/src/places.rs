@@ -75,7 +75,11 @@ impl Search<'_> {
     fn add_body(&mut self, signature: &Signature, block: &Block) {
         let is_empty = block.stmts.is_empty();
         if signature.constness.is_none() && !is_empty {
-            let texts = results_of(&signature.output);
+            let mut texts = results_of(&signature.output);
+            // A result that the function has anyway is no mutant.
+            if let [Stmt::Expr(only, None)] = &block.stmts[..] {
+                texts.retain(|text| !text.ends_with(self.text_of(only)));
+            }
             self.add(block.stmts[0].span(), Form::Body, texts);
         }
     }

@@ -166,6 +166,7 @@ fn f(a: u8) -> bool {
         _ => matches!(a, 1 | 2),
     }
 }
+fn none() -> Option<u8> { None }
 const C: u8 = 1 + 2;
 #[cfg(test)]
 fn t() -> bool { true }

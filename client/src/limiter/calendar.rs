@@ -105,6 +105,18 @@ mod tests {
     }
 
     #[test]
+    fn a_date_that_comes_twice_begins_once() {
+        // A minute after midnight the clock is set back by an hour.
+        let days = boundaries("calendar-window 1/day in America/St_Johns", "2010-11-07T02:45:00Z");
+        let expected = [
+            "Sat 2010-11-06 00:00 -02:30",
+            "Sun 2010-11-07 00:00 -02:30",
+            "Mon 2010-11-08 00:00 -03:30",
+        ];
+        assert_eq!(days[..3], expected);
+    }
+
+    #[test]
     fn every_time_of_every_zone_is_between_its_boundaries() {
         let units =
             [CalendarUnit::Day, CalendarUnit::Week, CalendarUnit::Month, CalendarUnit::Year];

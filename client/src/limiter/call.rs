@@ -192,7 +192,7 @@ impl AcquireOne {
 
     /// Names the request: all calls under this id are one to the store, which remembers it for as long.
     pub(super) fn named(self, id: (RequestId, Duration)) -> Self {
-        AcquireOne { id: Some(id), goes_alone: true, ..self }
+        AcquireOne { id: Some(id), ..self }
     }
 
     fn command(&self, source: &LimitSource) -> Result<Acquire, Error> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage_core::flow::CircuitBreakerConfig;
 use lockage_core::{
-    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, Origin, Peek, StoredLimit,
-    Timestamp, Verdict,
+    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, MAX_SLOW_COSTS, Origin, Peek,
+    StoredLimit, Timestamp, Verdict,
 };
 
 use super::Limiter;
@@ -246,13 +246,10 @@ trait Decide: Send + Sync {
 
 impl<S: BlockingStore> Decide for S {
     fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError> {
-        let (mut decisions, mut left) = (Vec::with_capacity(costs.len()), costs);
-        while !left.is_empty() {
-            let fitting = AcquireEach::fitting(Some(&limit), left.iter().copied());
-            let (some, others) = left.split_at(fitting);
+        let mut decisions = Vec::with_capacity(costs.len());
+        for some in costs.chunks(MAX_SLOW_COSTS) {
             let command = AcquireEach::new(limit, some.to_vec()).expect("checked, and they fit");
             decisions.extend(self.execute(key, &command, Duration::MAX)?);
-            left = others;
         }
         Ok(decisions)
     }

@@ -78,7 +78,6 @@ impl Lines {
         });
         let number = callers.line.join(cost, runtime.now(), timeout);
         callers.calls.insert(number, Called::default());
-        drop(lines);
         Place { lines: self, subject, number }
     }
 

@@ -386,3 +386,33 @@ async fn a_cache_of_nothing_is_refused() {
         assert_eq!(limiter.with_deny_cache(cache).unwrap_err(), ConfigError::Zero { what });
     }
 }
+
+/// Of two denials of one cost the later one is kept, and of two limits the last: what follows is answered here.
+#[tokio::test(start_paused = true)]
+async fn the_denial_that_holds_longest_is_kept() {
+    let (limiter, store) = limiter("sliding-log 1/10s");
+    assert!(allowed(&limiter, 1).await && !allowed(&limiter, 1).await);
+    advance(SECOND * 5).await;
+    // Half of the part that is taken off for clocks that differ is left of it.
+    _ = limiter.peek("id", 1).await.unwrap();
+    advance(Duration::from_micros(4_992_500)).await;
+    assert!(!allowed(&limiter, 1).await);
+    assert_eq!(store.executions(), 3);
+    let other = limiter.under("fixed-window 9/h".parse().unwrap());
+    assert!(limiter.block("id", SECOND * 60).await.unwrap().amount > 0);
+    assert!(!allowed(&limiter, 1).await && !allowed(&other, 2).await && !allowed(&other, 2).await);
+    assert_eq!(store.executions(), 6);
+}
+
+/// A caller that waits for just as long as a smaller cost is denied asks the store.
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_may_wait_until_a_denial_ends_asks() {
+    let (limiter, store) = limiter("sliding-log 10/10s");
+    assert!(allowed(&limiter, 6).await && !allowed(&limiter, 5).await);
+    let known = SECOND * 10 - SECOND / 100;
+    for (patience, executions) in [(known - MICROSECOND, 2), (known, 3)] {
+        let denied = limiter.acquire_within("id", 7, patience).await.unwrap();
+        assert!(!denied.is_allowed());
+        assert_eq!(store.executions(), executions, "{patience:?}");
+    }
+}

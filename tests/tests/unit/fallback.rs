@@ -187,3 +187,30 @@ async fn a_share_of_nothing_is_refused() {
     let error = limiter.with_fallback(Fallback::local_share(4, memory())).unwrap_err();
     assert_eq!(error, ConfigError::NoShare { what: "limit", value: 3, shares: 4 });
 }
+
+/// A fallback decides as on a key that was never used, denies until the next probe, or goes by its share. A peek charges
+/// none of it.
+#[tokio::test(start_paused = true)]
+async fn a_fallbacks_decision_says_what_is_left() {
+    let told = async |policy: Fallback, asks: u64| {
+        let store = FailingStore::new(memory());
+        let limiter = process(&store, policy);
+        store.always(Fate::NotDone);
+        _ = limiter.peek("id", 3).await.unwrap();
+        let mut left = Vec::new();
+        for _ in 0..asks {
+            let decision = limiter.try_acquire("id", 3).await.unwrap();
+            assert_eq!(decision.limit, if asks == 3 { 10 } else { 40 });
+            left.push((decision.remaining, decision.retry_after()));
+        }
+        let never = limiter.try_acquire("id", 41).await.unwrap();
+        assert_eq!(never.verdict, Verdict::Never);
+        left
+    };
+    assert_eq!(told(Fallback::open(), 2).await, [(37, None); 2]);
+    assert_eq!(told(Fallback::closed(), 2).await, [(0, Some(PROBE)); 2]);
+    assert_eq!(
+        told(Fallback::local_share(4, memory()), 3).await,
+        [(7, None), (4, None), (1, None)]
+    );
+}

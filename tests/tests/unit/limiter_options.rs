@@ -9,7 +9,7 @@ use lockage::limiter::{
     CircuitBreakerConfig, DenyCache, Origin, Prefetch, StoredLimit, StoredLimits, UnreadLimit,
 };
 use lockage::runtime::Tokio;
-use lockage::store::{Command, ConfigError};
+use lockage::store::{Command, ConfigError, RecordError};
 use lockage::{
     BlockingLimiter, Error, Fallback, Key, Limit, Limiter, RetryStore, StoreError, Verdict,
 };
@@ -174,6 +174,55 @@ async fn a_known_denial_holds_while_the_circuit_is_open() {
     assert!(limiter.is_circuit_open());
     let denied = limiter.try_acquire("id", 1).await.unwrap();
     assert!(!denied.is_allowed() && denied.origin == Origin::DenyCache, "{denied:?}");
+}
+
+/// E7: permits that are held when a change begins, or are granted while it is on its way, are dropped.
+#[tokio::test(start_paused = true)]
+async fn a_change_drops_permits_until_it_ends() {
+    let store = store();
+    let limiter = given(&store, "token-bucket 1/h burst 33");
+    let limiter = limiter.with_prefetch(Prefetch::new(10, SECOND * 60)).unwrap();
+    let ask = async || {
+        let decision = ask(&limiter).await.unwrap();
+        (decision.origin, decision.remaining)
+    };
+    assert_eq!(ask().await, (Origin::Store, 22));
+    assert_eq!(ask().await.0, Origin::Prefetch);
+    store.next([Fate::NotDone]);
+    let changing = tokio::spawn({
+        let limiter = limiter.clone();
+        async move { limiter.reset("id").await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(ask().await, (Origin::Store, 11));
+    assert!(changing.await.unwrap().unwrap());
+    assert_eq!(ask().await, (Origin::Store, 22));
+    assert_eq!(ask().await.0, Origin::Prefetch);
+}
+
+/// Bad names and windows are refused where a limiter is built.
+#[tokio::test(start_paused = true)]
+async fn no_limiter_is_built_of_bad_input() {
+    let limiter = given(&store(), "fixed-window 9/h");
+    assert_eq!(limiter.prefix(), None);
+    assert!(limiter.clone().with_prefix("").is_err());
+    assert_eq!(limiter.clone().with_prefix("mine").unwrap().prefix(), Some("mine"));
+    assert!(limiter.with_idempotency(Duration::ZERO).is_err());
+    assert!(StoredLimits::new().as_client("").is_err());
+}
+
+/// Calls that only the store can answer reach it while the circuit is open.
+#[tokio::test(start_paused = true)]
+async fn an_open_circuit_stops_no_call_that_needs_the_store() {
+    let store = store();
+    let fallback = Fallback::open().with_circuit_breaker(tripped_once());
+    let limiter = given(&store, "fixed-window 9/h").with_fallback(fallback).unwrap();
+    store.always(Fate::NotDone);
+    _ = ask(&limiter).await.unwrap();
+    store.always(Fate::Answered);
+    assert!(limiter.is_circuit_open());
+    assert!(!limiter.reset("id").await.unwrap());
+    assert!(limiter.is_circuit_open(), "it is no probe");
 }
 
 /// While the circuit is open, no request queues behind the probe.

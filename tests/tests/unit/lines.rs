@@ -101,6 +101,7 @@ async fn no_request_overtakes_the_line() {
     let each = limiter.try_acquire_each("id", &[1, 11]).await.unwrap();
     assert!(each[0].verdict != Verdict::Allowed && each[1].verdict == Verdict::Never, "{each:?}");
     assert_eq!(store.calls(), calls, "no call was made");
+    assert_eq!(limiter.peek("id", 5).await.unwrap().origin, Origin::Store, "it takes nothing");
     assert!(limiter.try_acquire("other", 1).await.unwrap().is_allowed());
     // In shadow mode the store is asked as usual.
     assert!(!limiter.clone().in_shadow().try_acquire("id", 1).await.unwrap().would_deny());

@@ -73,6 +73,50 @@ fn keys_that_come_together_share_two_calls() {
     }
 }
 
+/// The keys of one call have a thousand costs together, and a key that has had its share goes behind the others.
+#[test]
+fn keys_share_the_thousand_costs_of_a_call() {
+    let world = World::new("fixed-window 90000/h".parse().unwrap(), 10_000, true);
+    let first = ["x", "y"].map(|id| world.arrive(id, 1));
+    (0..2500).for_each(|_| _ = world.arrive("a", 2));
+    (0..1000).for_each(|_| _ = world.arrive("b", 3));
+    let last = world.arrive("c", 4);
+    // Two calls are on their way, and each that ends makes room for the next one.
+    for call in 0..5 {
+        world.gate.tell(call, [Step::Answer]);
+        world.drive();
+    }
+    let shape = |costs: &Vec<u64>| (costs[0], costs.len());
+    let sent: Vec<_> = world.gate.sent().iter().map(shape).collect();
+    assert_eq!(sent[..6], [(1, 1), (1, 1), (2, 1000), (3, 1000), (4, 1), (2, 999)]);
+    world.settle(|_| false);
+    assert!(first.into_iter().chain([last]).all(|caller| world.told(caller).is_ok()));
+    assert_eq!(world.limiter.coalescing().unwrap().largest_call, 1000);
+}
+
+/// Nothing is sent for callers that have all gone.
+#[test]
+fn a_key_without_callers_is_in_no_call() {
+    let world = world(10);
+    let [first, second] = [1, 2].map(|cost| world.arrive("id", cost));
+    world.cancel(second);
+    world.settle(|_| false);
+    assert!(world.told(first).is_ok());
+    let told = world.limiter.coalescing().unwrap();
+    assert_eq!((told.requests, told.calls, told.waiting), (2, 1, 0));
+}
+
+/// If the runtime of the task that sends ends, only a request that was sent is unknown.
+#[test]
+fn requests_that_no_task_sends_are_not_done() {
+    let world = world(10);
+    let [sent, unsent] = [1, 2].map(|cost| world.arrive("id", cost));
+    world.act(Act::Kill);
+    world.settle(|_| false);
+    assert!(matches!(world.told(sent), Err(Error::Store(StoreError::Unknown(_)))));
+    assert!(matches!(world.told(unsent), Err(Error::Store(StoreError::NotDone(_)))));
+}
+
 /// Each caller of a call gets its error, of the same kind, in the same words, and its cause.
 #[test]
 fn an_error_is_every_callers() {

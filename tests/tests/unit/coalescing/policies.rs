@@ -90,6 +90,30 @@ async fn one_failed_call_is_one_failure() {
     assert_eq!((store.calls(), limiter.is_circuit_open()), (7, false));
 }
 
+/// D17: a probe that shares its call with earlier requests is answered by it.
+#[tokio::test(start_paused = true)]
+async fn a_probe_in_a_shared_call_is_answered() {
+    let (limiter, store, _) = limiter("fixed-window 40/h", 100);
+    let breaker = CircuitBreakerConfig::new(1, TIMEOUT / 2, 1).unwrap();
+    let limiter = limiter.with_fallback(Fallback::open().with_circuit_breaker(breaker)).unwrap();
+    store.next([Fate::Silence, Fate::RequestLost, Fate::Answered]);
+    let ask = |id: &'static str| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.try_acquire(id, 1).await.unwrap().origin })
+    };
+    let silent = ask("id");
+    tokio::time::sleep(WAY * 2).await;
+    let behind = ask("id");
+    assert_eq!(ask("other").await.unwrap(), Origin::Fallback);
+    assert!(limiter.is_circuit_open());
+    tokio::time::sleep(TIMEOUT / 2).await;
+    let probe = ask("id");
+    assert_eq!(silent.await.unwrap(), Origin::Fallback);
+    assert_eq!((behind.await.unwrap(), probe.await.unwrap()), (Origin::Store, Origin::Store));
+    assert!(!limiter.is_circuit_open());
+    assert_eq!(store.calls(), 3);
+}
+
 /// A full queue is not the store's absence: no policy answers it, and nothing is counted.
 #[tokio::test(start_paused = true)]
 async fn a_full_queue_is_no_absence() {

@@ -262,3 +262,97 @@ async fn a_limiter_of_one_limit_stores_none() {
     assert_eq!(limiter.stored_limit("id").await.unwrap(), None);
     assert_eq!((store.calls(), limiter.limit()), (1, Some(limit("fixed-window 5/h"))));
 }
+
+/// A store that takes several keys in one call.
+#[derive(Clone)]
+struct Batching(Store);
+
+impl lockage::Store for Batching {
+    fn supports_batch(&self) -> bool {
+        true
+    }
+
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command).await
+    }
+}
+
+/// Requests for several keys share a call, each with its own decision: under a limit of all, under one per client, and
+/// without any.
+#[tokio::test(start_paused = true)]
+async fn stored_limits_of_several_keys_share_calls() {
+    let batching = Batching(store());
+    let limits = StoredLimits::new().as_client("one").unwrap();
+    let limiter = Limiter::stored(timed(&batching), limits).with_coalescing(Tokio, 100).unwrap();
+    limiter.set_limit("all", limit("fixed-window 5/h")).await.unwrap();
+    let each = StoredLimit::new(limit("fixed-window 7/h")).per_client();
+    limiter.set_limit("each", each).await.unwrap();
+    let ask = |id| limiter.try_acquire(id, 1);
+    for spent in 1..=2 {
+        let (all, each, none) = tokio::join!(ask("all"), ask("each"), ask("none"));
+        assert_eq!((all.unwrap().remaining, each.unwrap().remaining), (5 - spent, 7 - spent));
+        assert!(matches!(none, Err(Error::NoLimit)), "{none:?}");
+    }
+    let view = limiter.under(limit("fixed-window 9/h"));
+    let (stored, given) = tokio::join!(ask("all"), view.try_acquire("all", 1));
+    assert_eq!(stored.unwrap().limit, 5);
+    let refused =
+        |error| matches!(error, Error::Store(StoreError::Record(RecordError::LimitIsStored)));
+    assert!(given.is_err_and(refused), "it goes by itself");
+    assert_eq!(limiter.coalescing().unwrap().calls, 3);
+}
+
+/// A store that answers for one key of a call is there.
+#[tokio::test(start_paused = true)]
+async fn one_answer_in_a_shared_call_is_the_stores() {
+    for fates in [[Fate::RequestLost, Fate::Answered], [Fate::Misconfigured, Fate::RequestLost]] {
+        let batching = Batching(store());
+        let fallback = Fallback::open().with_circuit_breaker(tripped_once());
+        let limiter = Limiter::new(timed(&batching), limit("fixed-window 9/h"))
+            .with_coalescing(Tokio, 100)
+            .and_then(|limiter| limiter.with_fallback(fallback))
+            .unwrap();
+        batching.0.next(fates);
+        _ = tokio::join!(limiter.try_acquire("one", 1), limiter.try_acquire("two", 1));
+        assert!(!limiter.is_circuit_open(), "{fates:?}");
+    }
+}
+
+/// A fallback goes by the limit that was read last, until it is gone: reset by this limiter, or found to be.
+#[tokio::test(start_paused = true)]
+async fn a_fallback_forgets_a_limit_that_is_gone() {
+    let store = store();
+    let unread = Limiter::stored(timed(&store), StoredLimits::new().as_client("one").unwrap());
+    let breaker = CircuitBreakerConfig::new(1000, SECOND, 1).unwrap();
+    let limiter = unread.with_fallback(Fallback::open().with_circuit_breaker(breaker)).unwrap();
+    let other = Limiter::stored(timed(&store), StoredLimits::new());
+    let known = async || {
+        store.always(Fate::NotDone);
+        let told = limiter.try_acquire("id", 1).await;
+        store.always(Fate::Answered);
+        told.ok().map(|decision| decision.limit)
+    };
+    assert_eq!(known().await, None);
+    for afterwards in ["reset", "read", "acquire"] {
+        let each = StoredLimit::new(limit("fixed-window 9/h")).per_client();
+        other.set_limit("id", each).await.unwrap();
+        assert!(ask(&limiter).await.unwrap().is_allowed());
+        assert_eq!(known().await, Some(9));
+        // It is there already, so it is not this one.
+        assert!(!limiter.try_set_limit("id", limit("fixed-window 3/h")).await.unwrap());
+        assert_eq!(known().await, Some(9));
+        match afterwards {
+            "reset" => assert!(limiter.reset("id").await.unwrap()),
+            _ => assert!(other.reset("id").await.unwrap()),
+        }
+        match afterwards {
+            "read" => assert_eq!(limiter.stored_limit("id").await.unwrap(), None),
+            "acquire" => assert!(matches!(ask(&limiter).await, Err(Error::NoLimit))),
+            _ => {}
+        }
+        assert_eq!(known().await, None, "{afterwards}");
+    }
+}
