@@ -301,3 +301,15 @@ fn blocking_callers_are_let_through() {
     assert!(limiter.try_acquire("id", 2).unwrap().is_allowed());
     assert_eq!(*told.lock().unwrap(), [("id".to_owned(), Ok(Some(Verdict::Never)))]);
 }
+
+/// A reservation that the store does not take is let through, and there is nothing to settle.
+#[tokio::test(start_paused = true)]
+async fn a_reservation_without_a_store_is_let_through() {
+    let store = FailingStore::new(memory().0);
+    let timed = RetryStore::new(store.clone(), Tokio, SECOND);
+    let (limiter, _) = observed(Limiter::new(timed, "fixed-window 9/h".parse().unwrap()));
+    store.always(Fate::NotDone);
+    let reserved = limiter.reserve("id", 1, SECOND).await.unwrap();
+    assert!(reserved.decision.is_allowed() && reserved.reservation.is_none());
+    assert_eq!(stats(&limiter), [0, 0, 0, 1]);
+}

@@ -209,3 +209,10 @@ async fn waiters_for_the_family_are_told() {
     latch.count_down(1).await.unwrap();
     timeout(SECOND, waiting.join_all()).await.expect("all go on");
 }
+
+/// A prefix that could not be one is refused.
+#[tokio::test(start_paused = true)]
+async fn locks_have_a_prefix_that_keys_can_have() {
+    assert!(["", "{", "}"].iter().all(|prefix| locks().0.with_prefix(prefix).is_err()));
+    assert!(locks().0.with_prefix("mine").is_ok());
+}

@@ -46,6 +46,18 @@ async fn one_owner_has_the_majority() {
     assert_eq!(holders(&stores).await, 0);
 }
 
+/// It lasts as long as a majority of its leases, whichever server renews none.
+#[tokio::test(start_paused = true)]
+async fn it_lasts_as_long_as_a_majority() {
+    for away in 0..3 {
+        let (quorum, stores) = servers(3);
+        let guard = got(quorum.lock("one").unwrap().try_acquire().await);
+        stores[away].always(Fate::NotDone);
+        sleep(LEASE * 4 / 5).await;
+        assert!(guard.time_left().unwrap() > LEASE / 2, "{away}: {:?}", guard.time_left());
+    }
+}
+
 /// It outlasts the loss of fewer than half of the servers, those that refuse and those that say nothing.
 #[tokio::test(start_paused = true)]
 async fn a_minority_may_be_away() {
