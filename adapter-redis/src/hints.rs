@@ -108,6 +108,8 @@ mod tests {
     fn what_repeats_for_ever_has_a_hint() {
         for (error, expected) in [
             ("WRONGPASS invalid username-password pair or user is disabled.", PASSWORD),
+            ("WRONGPASS", PASSWORD),
+            ("invalid username-password pair or user is disabled.", PASSWORD),
             ("NOAUTH Authentication required.", PASSWORD),
             ("NOAUTH HELLO must be called with the client already authenticated", PASSWORD),
             ("ERR invalid password", PASSWORD),
@@ -129,6 +131,12 @@ mod tests {
                  this command or subcommand",
                 RIGHTS_OF_SCRIPTS,
             ),
+            (
+                "ERR Error running script (call to f_4f): @user_script:9: The user executing the script is lacking \
+                 the permissions for the command",
+                RIGHTS_OF_SCRIPTS,
+            ),
+            ("ERR This Redis command is not allowed from script script: 4f", UNKNOWN),
             ("ERR unknown command 'EVALSHA', with args beginning with: '4f' '1'", UNKNOWN),
             ("ERR unknown command `EVALSHA`, with args beginning with: `4f`", UNKNOWN),
             (
@@ -147,11 +155,13 @@ mod tests {
             ("ERR This instance has cluster support disabled", NO_CLUSTER),
             ("ERR SELECT is not allowed in cluster mode", DATABASE),
             ("ERR DB index is out of range", DATABASE),
+            ("ERR invalid DB index", DATABASE),
             (
                 "DENIED Redis is running in protected mode because protected mode is enabled",
                 PROTECTED,
             ),
-            ("NOPROTO unsupported protocol version", PROTOCOL),
+            ("NOPROTO sorry, this protocol version is not supported.", PROTOCOL),
+            ("unsupported protocol version", PROTOCOL),
         ] {
             assert_eq!(hint(error), Some(expected), "{error}");
         }

@@ -205,10 +205,13 @@ impl<P: PubSub> Subscriber for Listening<P> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::MutexGuard;
+    use std::time::Instant;
 
+    use lockage::StoreError;
     use lockage::notifications::{Notification, Wake};
 
     use super::*;
+    use crate::clock::simulate_time;
 
     /// What its connections were asked, with their numbers, and the sink of each.
     #[derive(Clone, Default)]
@@ -219,6 +222,8 @@ mod tests {
         asked: Vec<String>,
         sinks: Vec<PubSubSink>,
         refuses: Option<Reply>,
+        /// The connections up to this number answer nothing.
+        silent: usize,
     }
 
     struct Connection {
@@ -250,6 +255,12 @@ mod tests {
 
     impl Link for Connection {
         async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+            if self.number <= self.server.seen().silent {
+                return match request.name() {
+                    "PING" => Err(LinkError::unanswered("no reply")),
+                    _ => std::future::pending().await,
+                };
+            }
             let channel = request.arguments().next().unwrap_or_default();
             let refused = match request.name() {
                 "EVAL" => return Ok(Reply::Integer(1)),
@@ -301,6 +312,29 @@ mod tests {
             drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
             assert_eq!(server.asked()[0], next);
         }
+    }
+
+    /// The runtime of the connection may be blocked, and with it the timer of its client.
+    #[test]
+    fn a_subscription_without_an_answer_ends_and_the_next_one_moves() {
+        let begun = Instant::now();
+        simulate_time(Some(begun));
+        let server = Server::default();
+        let channels = server.subscriptions();
+        let kept = pollster::block_on(channels.listen("a", Wake::All)).unwrap();
+        server.seen().silent = 1;
+        let mut context = Context::from_waker(Waker::noop());
+        let mut first = Box::pin(channels.listen("b", Wake::All));
+        assert!(first.poll_unpin(&mut context).is_pending());
+        simulate_time(Some(begun + 2 * REPLY));
+        let Poll::Ready(Err(error)) = first.poll_unpin(&mut context) else { panic!("it waits") };
+        assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
+
+        // Its check has no answer either, by the runtime of its caller.
+        let next = pollster::block_on(channels.listen("c", Wake::All)).unwrap();
+        assert!(server.asked().contains(&"2 +c".to_owned()));
+        simulate_time(None);
+        drop((kept, next));
     }
 
     #[test]
