@@ -283,27 +283,20 @@ impl RecordParser {
                     _ => Ok(plain(by_place(self.named.iter().map(String::as_str), texts))),
                 }
             }
-            Format::Alb => {
-                let texts = words(line);
-                let is_classic =
-                    texts.first().is_some_and(|text| dates::of_log(&escape_invalid(text)).is_ok());
-                let names = ALB.into_iter().skip(usize::from(is_classic));
-                let least = names.len() - 1;
-                if texts.len() < least {
-                    return Err(format!("expected at least {least} fields, found {}", texts.len()));
-                }
-                Ok(plain(by_place(names, texts)))
-            }
             _ => {
                 let texts = words(line);
-                if texts.len() < S3.len() {
-                    return Err(format!(
-                        "expected at least {} fields, found {}",
-                        S3.len(),
-                        texts.len()
-                    ));
+                let is_time = |text: &&[u8]| dates::of_log(&escape_invalid(text)).is_ok();
+                let (names, least) = match self.format {
+                    Format::Alb if texts.first().is_some_and(is_time) => (&ALB[1..], 13),
+                    Format::Alb => (&ALB[..], 14),
+                    _ => (&S3[..], 17),
+                };
+                match texts.len() {
+                    found if found < least => {
+                        Err(format!("expected at least {least} fields, found {found}"))
+                    }
+                    _ => Ok(plain(by_place(names.iter().copied(), texts))),
                 }
-                Ok(plain(by_place(S3.into_iter(), texts)))
             }
         }
     }

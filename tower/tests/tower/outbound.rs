@@ -182,6 +182,7 @@ async fn a_pause_that_is_asked_for_is_made() {
         ("0x10", default),
         ("\u{ff}", default),
         ("Sun, 06 Nov 1994 08:49:37", default),
+        ("Sun, 6 Nov 1994 08:49:37 GMT", default),
         // It has passed.
         (date, default),
     ] {
