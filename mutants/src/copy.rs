@@ -155,6 +155,12 @@ fn sources(root: &Path) -> Result<Vec<String>> {
     Ok(files)
 }
 
+/// Returns all mutants of the sources, also those that do not compile.
+#[cfg(test)]
+pub(crate) fn mutants_of(root: &Path) -> Result<Vec<Mutant>> {
+    Ok(planted(root, &sources(root)?, &BTreeSet::new())?.1)
+}
+
 /// Returns the files with their mutants, but for those left out.
 fn planted(
     root: &Path,

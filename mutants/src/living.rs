@@ -44,3 +44,22 @@ impl Living {
         self.reason.iter().flat_map(|reason| &reason.mutants)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::copy;
+
+    /// A line that was changed has other mutants, which nobody has looked at.
+    #[test]
+    fn each_entry_names_a_mutant_and_each_complete_file_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let (all, living) = (copy::mutants_of(&root).unwrap(), Living::read().unwrap());
+        assert_eq!(living.unknown(&all), Vec::<&[String; 3]>::new());
+        for file in &living.complete {
+            assert!(all.iter().any(|it| it.file == *file), "{file}");
+        }
+    }
+}
