@@ -164,22 +164,6 @@ async fn turns_are_given_back() {
     assert_eq!(late, Cancellation::TooLate);
 }
 
-/// A caller that has its turn is in line no longer: those behind it learn of theirs at once.
-#[tokio::test(start_paused = true)]
-async fn callers_behind_a_turn_learn_of_theirs_at_once() {
-    let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
-    assert!(limiter.try_acquire("id", 2).await.unwrap().is_allowed());
-    let start = Instant::now();
-    let first = tokio::spawn({
-        let limiter = limiter.clone();
-        async move { limiter.acquire_within("id", 1, SECOND * 9).await.unwrap() }
-    });
-    tokio::task::yield_now().await;
-    let late = limiter.acquire_within("id", 1, SECOND * 5 / 4).await.unwrap();
-    assert_eq!((late.is_allowed(), start.elapsed()), (false, Duration::ZERO), "{late:?}");
-    assert!(first.await.unwrap().is_allowed() && is_at(start.elapsed(), SECOND));
-}
-
 /// D11: a turn whose answer was lost is asked for again, and taken once.
 #[tokio::test(start_paused = true)]
 async fn a_turn_with_an_id_is_taken_once() {
