@@ -109,14 +109,18 @@ impl Shared {
     }
 
     fn tell<T>(&self, route: Route, outcome: &Result<T, Error>) {
-        match outcome {
-            Err(Error::Store(error)) if error.is_absence() => {
-                let now = (self.now)();
-                self.breaker().failed(route, now);
-            }
-            _ => self.breaker().answered(route),
+        if is_answered(outcome) {
+            self.breaker().answered(route);
+        } else {
+            let now = (self.now)();
+            self.breaker().failed(route, now);
         }
     }
+}
+
+/// Returns whether the store is there: a refusal is an answer, too.
+pub(super) fn is_answered<T>(outcome: &Result<T, Error>) -> bool {
+    !matches!(outcome, Err(Error::Store(error)) if error.is_absence())
 }
 
 impl fmt::Debug for Breaker {

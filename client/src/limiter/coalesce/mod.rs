@@ -18,7 +18,7 @@ use lockage_core::{AcquireEach, ConfigError, Decision, ReplyError};
 
 use self::driver::{Driver, Queue, Ring, Room, Sending};
 use super::call::{Call, Outcome};
-use super::circuit_breaker::OwnedReport;
+use super::circuit_breaker::{OwnedReport, is_answered};
 use super::limit_source::LimitSource;
 use super::pipeline::{Next, Stage, Target};
 use super::{COALESCING, Limiter};
@@ -96,7 +96,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
                 Box::pin(async move {
                     let outcomes = send(&*store, &asked).await;
                     // A store that answers for one key is there.
-                    let told = outcomes.iter().find(|outcome| outcome.is_ok()).or(outcomes.first());
+                    let told = outcomes.iter().find(|it| is_answered(it)).or(outcomes.first());
                     for report in reports {
                         told.into_iter().for_each(|told| report.tell(told));
                     }

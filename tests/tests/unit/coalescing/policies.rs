@@ -31,6 +31,23 @@ impl<R: Runtime> Store for Far<R> {
     }
 }
 
+/// A store that takes several keys in one call.
+#[derive(Clone)]
+struct OfManyKeys(FailingStore<MemoryStore>);
+
+impl Store for OfManyKeys {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command).await
+    }
+
+    fn supports_batch(&self) -> bool {
+        true
+    }
+}
+
 /// From here to the store.
 const WAY: Duration = Duration::from_millis(5);
 
@@ -112,6 +129,25 @@ async fn a_probe_in_a_shared_call_is_answered() {
     assert_eq!((behind.await.unwrap(), probe.await.unwrap()), (Origin::Store, Origin::Store));
     assert!(!limiter.is_circuit_open());
     assert_eq!(store.calls(), 3);
+}
+
+/// D17: a refusal for one key is an answer of the store, whatever comes of another key of the call.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_for_one_key_of_a_call_is_an_answer() {
+    let store = FailingStore::new(MemoryStore::new());
+    let timed = RetryStore::new(OfManyKeys(store.clone()), Tokio, TIMEOUT);
+    let breaker = CircuitBreakerConfig::new(1, PROBE, 1).unwrap();
+    let limiter = Limiter::new(timed, "fixed-window 40/h".parse().unwrap())
+        .with_coalescing(Tokio, 100)
+        .and_then(|it| it.with_fallback(Fallback::open().with_circuit_breaker(breaker)))
+        .unwrap();
+    store.next([Fate::RequestLost, Fate::Misconfigured]);
+    let ask = |id| limiter.try_acquire(id, 1);
+    let (lost, refused) = tokio::join!(ask("lost"), ask("refused"));
+    assert_eq!(lost.unwrap().origin, Origin::Fallback);
+    assert!(matches!(refused, Err(Error::Store(StoreError::Misconfigured(_)))));
+    assert_eq!((limiter.coalescing().unwrap().calls, store.calls()), (1, 2));
+    assert!(!limiter.is_circuit_open());
 }
 
 /// A full queue is not the store's absence: no policy answers it, and nothing is counted.
