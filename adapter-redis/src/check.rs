@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::call::Reply;
 use crate::clock::now;
-use crate::link::{Health, Link, LinkError, Request};
+use crate::link::{Health, Link, LinkError, Request, sooner};
 
 /// After this time without a use, a connection is checked before the next one.
 pub const IDLE: Duration = Duration::from_millis(500);
@@ -49,10 +49,7 @@ pub async fn before_sending<T>(
         Poll::Ready(Err(error)) => Err(error),
         _ => Err(LinkError::not_sent(NOT_IN_TIME).on(Health::Doubtful)),
     };
-    // A request that follows a late reply has no time left.
-    let is_late = || request.deadline().is_some_and(|deadline| deadline <= now());
-    let left = || if is_late() { Some(Duration::ZERO) } else { request.left() };
-    until(left, needed, late).await
+    until(|| request.deadline().map(sooner), needed, late).await
 }
 
 /// Returns the output of `future`, or once it is polled after the end of its time, `late` of what it returns then. That

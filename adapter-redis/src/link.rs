@@ -261,7 +261,7 @@ impl<'a> Request<'a> {
     /// Returns how long its caller waits from now on, less [`Request::LEAD`], and at least a millisecond: a client that
     /// forgets a request only by its own timer does so first.
     pub fn left(&self) -> Option<Duration> {
-        self.deadline.map(left_until)
+        self.deadline.map(|deadline| sooner(deadline).max(Duration::from_millis(1)))
     }
 
     /// Returns the time after which no caller waits for the reply, if there is one.
@@ -270,10 +270,10 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns how long a caller waits that drops its call at this deadline, as [`Request::left`] does.
-pub(crate) fn left_until(deadline: Instant) -> Duration {
+/// Returns the time until a little before this deadline: what ends then has its outcome before its caller gives up.
+pub(crate) fn sooner(deadline: Instant) -> Duration {
     let left = deadline.saturating_duration_since(now());
-    (left - (left / 4).min(Request::LEAD)).max(Duration::from_millis(1))
+    left - (left / 4).min(Request::LEAD)
 }
 
 /// What a call says about its connection.

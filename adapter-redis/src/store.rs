@@ -17,9 +17,9 @@ use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
 use crate::call::{Call, Reply, outcome};
-use crate::check::until;
+use crate::check::{NOT_IN_TIME, until};
 use crate::clock::now;
-use crate::link::{Link, LinkError, Request, left_until};
+use crate::link::{Link, LinkError, Request, sooner};
 
 /// Records on a Redis or Valkey server or cluster, reached through a [`Link`].
 #[derive(Clone, Debug)]
@@ -176,7 +176,8 @@ impl<L: Link> LuaStore<L> {
         C: Command<Outcome: Send> + Sync,
     {
         let keys: Vec<&str> = calls.iter().map(|(key, _)| key.as_str()).collect();
-        let replies = match self.send_batch(batch, &keys, deadline).await {
+        let sent = by(deadline, self.send_batch(batch, &keys, deadline));
+        let replies = match sent.await {
             Ok(Reply::List(replies)) => replies,
             // It is a node of a cluster after all: nothing was done.
             Ok(Reply::Error(error))
@@ -200,7 +201,7 @@ impl<L: Link> LuaStore<L> {
             outcomes.push(match reply.error_of_one().map_or(reply, Reply::Error) {
                 // Its own script calls the one that knows what to do.
                 Reply::Error(error) if error.code() == NEEDS_SLOW_PATH => {
-                    self.call(key, *command, deadline).await
+                    by(deadline, self.call(key, *command, deadline)).await
                 }
                 reply => outcome(*command, &reply),
             });
@@ -216,9 +217,8 @@ impl<L: Link> LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let each = calls.iter().map(|(key, command)| {
-            by(deadline, self.call(key, *command, deadline), || Err(no_reply()))
-        });
+        let each =
+            calls.iter().map(|(key, command)| by(deadline, self.call(key, *command, deadline)));
         join_all(each).await
     }
 }
@@ -262,7 +262,8 @@ impl<L: Link> Store for LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let deadline = now().checked_add(patience);
+        // All that is asked together ends then, in one poll: what has an outcome keeps it.
+        let deadline = now().checked_add(patience).and_then(|end| now().checked_add(sooner(end)));
         let commands = calls.iter().map(|&(_, command)| command);
         let batches = self.supports_batch().then(|| BatchCall::all(commands, self.time.read()));
         let Some(batches) = batches.flatten() else {
@@ -272,8 +273,7 @@ impl<L: Link> Store for LuaStore<L> {
         let parts = batches.into_iter().map(|batch| {
             let (these, others) = left.split_at(batch.len());
             left = others;
-            let late = || these.iter().map(|_| Err(no_reply())).collect();
-            by(deadline, self.call_batch(batch, these, deadline), late)
+            self.call_batch(batch, these, deadline)
         });
         join_all(parts.collect::<Vec<_>>()).await.into_iter().flatten().collect()
     }
@@ -292,18 +292,18 @@ impl<L: Link> Notifications for LuaStore<L> {
     }
 }
 
-/// Returns the output of a part of a batch, or `late` after the deadline, so that those parts that have an outcome keep it.
+/// Returns the outcome of a part of a batch, or that there was no reply by the deadline. After that it is not sent.
 async fn by<T>(
     deadline: Option<Instant>,
-    part: impl Future<Output = T>,
-    late: impl FnOnce() -> T,
-) -> T {
-    let left = || deadline.map(left_until);
-    until(left, part, |polled| if let Poll::Ready(output) = polled { output } else { late() }).await
-}
-
-fn no_reply() -> StoreError {
-    LinkError::unanswered("no reply in time").into()
+    part: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    if deadline.is_some_and(|deadline| deadline <= now()) {
+        return Err(LinkError::not_sent(NOT_IN_TIME).into());
+    }
+    let left = || deadline.map(|deadline| deadline.saturating_duration_since(now()));
+    let no_reply = || Err(LinkError::unanswered("no reply in time").into());
+    until(left, part, |polled| if let Poll::Ready(outcome) = polled { outcome } else { no_reply() })
+        .await
 }
 
 pub(crate) const CLOSED: &str = "the store is closed";
@@ -356,7 +356,7 @@ impl fmt::Debug for TimeSource {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use lockage_core::Reset;
+    use lockage_core::{AcquireEach, Limit, Reset};
 
     use super::*;
 
@@ -377,13 +377,30 @@ mod tests {
         }
     }
 
-    /// A part of a batch that has an outcome keeps it where others have none in time.
-    #[test]
-    fn each_part_of_a_batch_has_its_own_outcome() {
-        let keys = ["unsent", "silent", "lost"].map(|id| Key::new("test", id).unwrap());
-        let calls = keys.each_ref().map(|key| (key, &Reset));
+    /// A server that says of two keys of a batch that their own script knows what to do, and then loads its data.
+    struct OnTheSlowPath;
+
+    impl Link for OnTheSlowPath {
+        async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+            let slow = || Reply::List(vec![Reply::Bytes(NEEDS_SLOW_PATH.as_bytes().to_vec())]);
+            match (request.arguments().nth(1), request.key()) {
+                (Some(b"3"), _) => Ok(Reply::List(vec![slow(), slow(), slow()])),
+                (_, Some("test:{silent}")) => std::future::pending().await,
+                _ => Ok(Reply::error("LOADING")),
+            }
+        }
+    }
+
+    /// Returns the outcomes of a batch on these ids whose caller gives up.
+    fn outcomes<C: Command<Outcome: Send> + Sync>(
+        link: impl Link,
+        ids: [&str; 3],
+        command: &C,
+    ) -> Vec<Result<C::Outcome, StoreError>> {
+        let keys = ids.map(|id| Key::new("test", id).unwrap());
+        let calls = keys.each_ref().map(|key| (key, command));
         let patience = Duration::from_millis(20);
-        let store = LuaStore::new(OneIsSilent);
+        let store = LuaStore::new(link);
         let mut batch = Box::pin(store.execute_batch(&calls, patience));
         let mut poll = || {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -392,6 +409,26 @@ mod tests {
         assert!(poll().is_pending());
         std::thread::sleep(patience);
         let Poll::Ready(outcomes) = poll() else { panic!("its caller has given up") };
+        outcomes
+    }
+
+    /// D11: a part that has an answer keeps it, and one whose time ended before it was sent was not done.
+    #[test]
+    fn each_part_on_the_slow_path_has_its_own_outcome() {
+        let each = AcquireEach::new("fixed-window 5/s".parse::<Limit>().unwrap(), vec![1]).unwrap();
+        let outcomes = outcomes(OnTheSlowPath, ["loading", "silent", "after"], &each);
+        let is_done = [
+            matches!(outcomes[0], Err(StoreError::NotDone(_))),
+            matches!(outcomes[1], Err(StoreError::Unknown(_))),
+            matches!(outcomes[2], Err(StoreError::NotDone(_))),
+        ];
+        assert_eq!(is_done, [true; 3], "{outcomes:?}");
+    }
+
+    /// A part of a batch that has an outcome keeps it where others have none in time.
+    #[test]
+    fn each_part_of_a_batch_has_its_own_outcome() {
+        let outcomes = outcomes(OneIsSilent, ["unsent", "silent", "lost"], &Reset);
         let is_done = [
             matches!(outcomes[0], Err(StoreError::NotDone(_))),
             matches!(outcomes[1], Err(StoreError::Unknown(_))),
