@@ -125,8 +125,10 @@ impl Accounts {
 
     /// A replica has taken over, and for some nodes its primary goes on.
     pub(in crate::simulation) fn failed_over(&mut self) {
-        let epochs = std::mem::take(&mut self.epochs);
-        self.epochs = epochs.into_iter().map(|((_, key), epoch)| ((true, key), epoch)).collect();
+        let epochs = std::mem::take(&mut self.epochs).into_iter();
+        // One that went on before is gone.
+        let of_latest = epochs.filter(|((is_old, _), _)| !is_old);
+        self.epochs = of_latest.map(|((_, key), epoch)| ((true, key), epoch)).collect();
     }
 
     /// Ids of requests were forgotten.
