@@ -289,10 +289,13 @@ impl Accounts {
                 let fits = decision.remaining.max(admitted);
                 let is_stored = self.is_stored;
                 let local = self.local(told.life, told.id);
-                local.learned(told.cost, taken.at_us);
-                local.contradicted(fits, taken.at_us, |is_other| {
-                    is_stored || is_other == told.is_other
-                });
+                // A denial for want of an early turn says nothing to callers that take a later one.
+                if !told.waits || decision.is_allowed() {
+                    local.learned(told.cost, taken.at_us);
+                    local.contradicted(fits, taken.at_us, |is_other| {
+                        is_stored || is_other == told.is_other
+                    });
+                }
             }
             Origin::DenyCache => self.denied_here(told, decision, store, exempt)?,
             // Callers that wait in line are told by it.
