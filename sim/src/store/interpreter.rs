@@ -8,8 +8,6 @@ use mlua::{
     Function, HookTriggers, IntoLua, Lua, LuaOptions, MultiValue, StdLib, Table, Value, VmState,
 };
 
-use mlua::state::{GcIncParams, GcMode};
-
 use super::Few;
 use super::host::{CHUNK_NAME, Host, PRELUDE, number_as_word, sha1_hex, whole};
 use super::resp::RespValue;
@@ -41,8 +39,6 @@ impl Interpreter {
     /// Those of Lua itself: it could not get memory.
     pub(crate) fn new() -> mlua::Result<Interpreter> {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, plain_lua())?;
-        // Scripts leave little behind: what is collected late costs less than what is marked often.
-        lua.gc_set_mode(GcMode::Incremental(GcIncParams::default().pause(1000)));
         let host = Rc::new(RefCell::new(Host::default()));
         let store = Rc::clone(&host);
         let command = lua.create_function(move |lua, words| {
