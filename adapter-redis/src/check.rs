@@ -49,7 +49,7 @@ pub async fn before_sending<T>(
         Poll::Ready(Err(error)) => Err(error),
         _ => Err(LinkError::not_sent(NOT_IN_TIME).on(Health::Doubtful)),
     };
-    until(|| request.deadline().map(sooner), needed, late).await
+    until(|| request.until_deadline().map(sooner), needed, late).await
 }
 
 /// Returns the output of `future`, or once it is polled after the end of its time, `late` of what it returns then. That
