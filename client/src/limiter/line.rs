@@ -300,30 +300,11 @@ impl<S: Store> Limiter<S> {
 #[cfg(all(test, loom))]
 mod loom_tests;
 
-/// A runtime whose time does not pass.
-#[cfg(test)]
-#[derive(Clone)]
-struct Still;
-
-#[cfg(test)]
-impl Runtime for Still {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    async fn sleep(&self, _: Duration) {
-        std::future::pending().await
-    }
-
-    fn random(&self) -> u64 {
-        0
-    }
-}
-
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::limiter::limit_source::LimitSource;
+    use crate::runtime::Still;
     use crate::sync::lock;
 
     #[test]

@@ -96,3 +96,23 @@ pub(crate) fn since_start() -> Duration {
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     START.elapsed()
 }
+
+/// A runtime whose time does not pass.
+#[cfg(test)]
+#[derive(Clone)]
+pub(crate) struct Still;
+
+#[cfg(test)]
+impl Runtime for Still {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    async fn sleep(&self, _: Duration) {
+        std::future::pending().await
+    }
+
+    fn random(&self) -> u64 {
+        0
+    }
+}

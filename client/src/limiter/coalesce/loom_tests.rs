@@ -3,7 +3,6 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use lockage_core::{Command, Timestamp};
 use loom::future::{AtomicWaker, block_on};
@@ -11,27 +10,10 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
 use super::*;
-use crate::runtime::Runtime;
+use crate::runtime::Still;
 
-/// An executor with a thread for each task.
-#[derive(Clone)]
-struct Threads;
-
-impl Runtime for Threads {
-    fn now(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    async fn sleep(&self, _: Duration) {
-        std::future::pending().await
-    }
-
-    fn random(&self) -> u64 {
-        0
-    }
-}
-
-impl Spawn for Threads {
+/// Each task has a thread.
+impl Spawn for Still {
     fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         thread::spawn(move || block_on(task));
     }
@@ -69,7 +51,7 @@ fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
             asked.iter().map(|(_, command)| Ok(costs(command).map(decision).collect())).collect()
         })
     };
-    Arc::new(Coalescer::new(Threads, 10, Room { keys: 2, calls: 1 }, dispatch))
+    Arc::new(Coalescer::new(Still, 10, Room { keys: 2, calls: 1 }, dispatch))
 }
 
 /// Returns by how much each request lowers what remains.

@@ -12,6 +12,7 @@ use loom::thread::{self, JoinHandle};
 use super::*;
 use crate::limiter::fallback::unused;
 use crate::limiter::limit_source::LimitSource;
+use crate::runtime::Still;
 use crate::sync::Mutex;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,0 +1,27 @@
+use super::*;
+
+struct NotAsked;
+
+impl Store for NotAsked {
+    async fn execute<C>(&self, _: &Key, _: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        unreachable!("nothing is sent without the time")
+    }
+}
+
+/// As on a target whose system has no clock.
+#[test]
+fn without_any_clock_a_calendar_window_has_no_boundaries() {
+    let limit: Limit = "calendar-window 1/day".parse().unwrap();
+    let source = LimitSource { clock: None, ..LimitSource::given(limit) };
+    assert!(matches!(source.bounded(limit), Err(Error::NoClock)));
+    assert!(matches!(source.bounded_stored(limit.into()), Err(Error::NoClock)));
+    let window: Limit = "fixed-window 1/s".parse().unwrap();
+    assert!(source.bounded(window).is_ok() && source.bounded_stored(window.into()).is_ok());
+    let key = Key::new("test", "id").unwrap();
+    let calls = [(&key, Peek::new(limit, 1)), (&key, Peek::new(limit, 2))];
+    let outcomes = pollster::block_on(source.execute_batch(&NotAsked, &calls));
+    assert!(matches!(outcomes[..], [Err(Error::NoClock), Err(Error::NoClock)]));
+}
