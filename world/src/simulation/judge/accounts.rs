@@ -2,7 +2,7 @@
 
 mod ran;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_core::{Decision, Limit, Origin, Settlement, Verdict};
 
@@ -67,6 +67,8 @@ struct Account {
     /// What the store has charged.
     charged: u64,
     excused: u64,
+    /// The ids of requests that were denied.
+    denied: BTreeSet<Vec<u8>>,
     answers: Answers,
     /// When the store last ran what gives something back, or changes what is given.
     loosened_us: Option<u64>,

@@ -87,6 +87,8 @@ pub(in crate::simulation) struct Asked {
     pub(super) costs: Vec<u64>,
     /// Whether it is under the limit that is not the plan's, where it names one.
     pub(super) is_other: bool,
+    /// The id of an acquire, as text; empty without one.
+    pub(super) request: Vec<u8>,
 }
 
 impl Asked {
@@ -141,7 +143,8 @@ impl Asked {
             _ => return None,
         };
         let costs = costs.iter().filter_map(|cost| number(cost)).collect();
-        Some(Asked { op, costs, is_other: !is_followed && limits.is_other(limit) })
+        let request = if op == Op::Acquire { arguments[0].to_vec() } else { Vec::new() };
+        Some(Asked { op, costs, is_other: !is_followed && limits.is_other(limit), request })
     }
 }
 

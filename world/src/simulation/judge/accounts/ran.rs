@@ -71,13 +71,14 @@ impl Accounts {
         for (cost, answer) in costs.zip(&answers) {
             account.answers.give(given(op, cost, answer.clone()));
             if let Answer::Decision(decision) = answer
-                && op == Op::Acquire
-                && !decision.is_allowed()
-                && self.ahead > 0
-                && !self.is_denial_final
+                && !asked.request.is_empty()
             {
-                // Its caller may go on without permits ahead, and a late copy of it be admitted (D11).
-                account.asked += cost.saturating_sub(self.ahead);
+                // Its caller may have gone on without permits ahead, when a late copy of it is admitted (D11).
+                if !decision.is_allowed() {
+                    account.denied.insert(asked.request.clone());
+                } else if self.ahead > 0 && account.denied.remove(&asked.request) {
+                    account.asked += cost.saturating_sub(self.ahead);
+                }
             }
             if let Answer::Decision(decision) = answer
                 && let Some(denial) = Denial::of(decision, cost, (is_other, is_foreign), ran)
