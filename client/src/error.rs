@@ -7,7 +7,6 @@ use std::time::Duration;
 use lockage_core::{ConfigError, CostError, ParseError, RecordError, ReplyError};
 
 use crate::key::KeyError;
-use crate::limiter::QueueFull;
 
 /// Why a call has no outcome.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +70,34 @@ pub enum Error {
     /// The store did not answer with an outcome.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Why a lock is no longer held without a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Loss {
+    /// Its lease ended before a renewal was answered. It may be free, held by another owner, or still held for a
+    /// moment.
+    #[error("the lock was lost: its lease ended before a renewal was answered")]
+    Expired,
+    /// The store no longer knows the grant: it was freed by force, its lease had ended, or a failover lost it. This is
+    /// the present holder, if any.
+    #[error("the lock was lost: the store knows of no such grant")]
+    Refused(Option<lockage_core::lock::Holder>),
+    /// The locks were closed ([`Locks::close`](crate::Locks::close)), and it was released.
+    #[error("the lock was lost: its locks were closed")]
+    Closed,
+    /// It reached the longest hold time.
+    #[error("the lock was lost: it was held for as long as it may be")]
+    HeldTooLong,
+}
+
+/// Too many callers wait for an answer already. Nothing was sent, and it is safe to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the queue is full: {max_waiting} callers wait for an answer")]
+pub struct QueueFull {
+    /// The most callers that may wait.
+    pub max_waiting: usize,
 }
 
 /// Why a store did not answer with an outcome.

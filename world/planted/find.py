@@ -52,7 +52,7 @@ EXCUSED = {
 }
 
 # Points of tasks in the background, which are no job's: they end with their process.
-TASKS = ("locks/task.rs", "limiter/coalesce/driver.rs", "limiter/coalesce/mod.rs: let outcomes = send(",
+TASKS = ("locks/task.rs", "limiter/coalesce/driver.rs", "limiter/coalesce/mod.rs: Box::pin(async move { send(",
          "limiter/coalesce/mod.rs: [(subject, command)] =>", "limiter/coalesce/mod.rs: _ => Box::pin(send_batch(",
          "limiter/coalesce/mod.rs: let answers = source.execute_batch(",
          "limiter/limit_source.rs: return batch(", "limiter/limit_source.rs: for ((key, command), outcome) in",

@@ -1,10 +1,13 @@
-//! Limiters for blocking callers. Their verbs are declared with those of [`Limiter`].
+//! Limiters for blocking callers.
 
 use std::time::Duration;
 
-use lockage_core::{Clock, ConfigError, Decision, Limit};
+use lockage_core::{
+    Adjusted, Cancellation, Clock, ConfigError, Decision, Limit, RequestId, Reservation, Reserved,
+    Settlement, StoredLimit, Ticket, Turn,
+};
 
-use super::{Blocking, Thread};
+use super::{Blocking, Thread, block_on};
 use crate::error::Error;
 use crate::key::KeyError;
 use crate::limiter::{
@@ -13,8 +16,7 @@ use crate::limiter::{
 };
 use crate::observer::Observer;
 use crate::retry_store::RetryStore;
-use crate::runtime::Runtime;
-use crate::store::{BlockingStore, Store};
+use crate::store::BlockingStore;
 
 /// A [`Limiter`] for blocking callers: the same verbs and decisions, without an executor.
 ///
@@ -69,6 +71,21 @@ macro_rules! facts {
     };
 }
 
+/// Declares the verbs that a [`BlockingLimiter`] shares with its inner [`Limiter`].
+macro_rules! verbs {
+    ($($verb:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $(
+            #[doc = concat!("Does what [`Limiter::", stringify!($verb), "`] does, and blocks the thread meanwhile.")]
+            ///
+            /// # Errors
+            /// [`Error`].
+            pub fn $verb(&self $(, $argument: $type)*) -> Result<$result, Error> {
+                block_on(self.0.$verb($($argument),*))
+            }
+        )*
+    };
+}
+
 impl<S: BlockingStore> BlockingLimiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`. Its calls take at most `timeout`: see
     /// [`RetryStore`]. Limiters with one prefix share their keys: see [`Limiter::new`].
@@ -117,8 +134,28 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         shadow_stats() -> Option<ShadowStats>;
     }
 
-    pub(crate) fn limiter(&self) -> &Limiter<RetryStore<impl Store, impl Runtime>> {
-        &self.0
+    verbs! {
+        try_acquire(id: &str, cost: u64) -> Decision;
+        try_acquire_once(id: &str, cost: u64, request: RequestId, window: Duration) -> Decision;
+        try_acquire_each(id: &str, costs: &[u64]) -> Vec<Decision>;
+        peek(id: &str, cost: u64) -> Decision;
+        take_turn(id: &str, cost: u64) -> Turn;
+        cancel_turn(id: &str, ticket: Ticket) -> Cancellation;
+        take_up_to(id: &str, most: u64) -> Adjusted;
+        refund(id: &str, cost: u64) -> Adjusted;
+        penalty(id: &str, cost: u64) -> Adjusted;
+        block(id: &str, span: Duration) -> Adjusted;
+        unblock(id: &str) -> Adjusted;
+        reset(id: &str) -> bool;
+        reserve(id: &str, cost: u64, hold: Duration) -> Reserved;
+        reserve_as(id: &str, cost: u64, request: RequestId, hold: Duration) -> Reserved;
+        commit(id: &str, reservation: &Reservation, actual: u64) -> Settlement;
+        cancel(id: &str, reservation: &Reservation) -> Settlement;
+        set_limit(id: &str, limit: impl Into<StoredLimit>) -> ();
+        try_set_limit(id: &str, limit: impl Into<StoredLimit>) -> bool;
+        set_limit_afresh(id: &str, limit: impl Into<StoredLimit>) -> ();
+        stored_limit(id: &str) -> Option<StoredLimit>;
+        acquire_within(id: &str, cost: u64, timeout: Duration) -> Decision;
     }
 }
 
@@ -127,8 +164,6 @@ mod tests {
     use std::collections::BTreeSet;
     use std::fs;
     use std::path::{Path, PathBuf};
-
-    use crate::limiter::VERBS;
 
     /// Methods without use for blocking callers, which share no calls.
     const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing"];
@@ -145,9 +180,8 @@ mod tests {
             assert!(limiter.remove(name), "{name} is gone: it needs no exception");
         }
         let code = fs::read_to_string(here.join("blocking/limiter.rs")).unwrap();
-        let mut blocking: BTreeSet<String> = VERBS.iter().map(ToString::to_string).collect();
-        blocking.extend(methods(&code, " BlockingLimiter<"));
-        assert!(VERBS.len() > 20, "{VERBS:?}");
+        let blocking = methods(&code, " BlockingLimiter<");
+        assert!(blocking.len() > 40, "{blocking:?}");
         assert_eq!(limiter, blocking);
     }
 
@@ -156,7 +190,7 @@ mod tests {
         entries.flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] }).collect()
     }
 
-    /// Returns the public methods in the blocks of this type, including those that `options!` and `facts!` declare.
+    /// Returns the public methods in the blocks of this type, including those that macros declare.
     fn methods(code: &str, of: &str) -> BTreeSet<String> {
         let mut names = BTreeSet::new();
         let (mut is_inside, mut is_list) = (false, false);
@@ -166,7 +200,7 @@ mod tests {
                 _ if line.starts_with("impl") => {
                     is_inside = line.contains(of) && !line.contains(" for ")
                 }
-                "options! {" | "facts! {" => is_list = true,
+                "options! {" | "facts! {" | "verbs! {" => is_list = true,
                 "}" => is_list = false,
                 _ => {}
             }

@@ -6,15 +6,11 @@ use std::time::Duration;
 
 use lockage_core::flow::{CircuitBreaker, CircuitBreakerConfig, Route};
 
-use super::call::Call;
-use super::pipeline::{Next, Stage, Target};
 use crate::error::{Error, StoreError};
 use crate::sync::{Mutex, MutexGuard, lock};
 
-/// What one limiter and its clones know of their store.
-pub(super) struct Breaker(Arc<Shared>);
-
-struct Shared {
+/// The circuit breaker of one limiter and its clones.
+pub(super) struct Breaker {
     breaker: Mutex<CircuitBreaker>,
     now: Box<dyn Fn() -> Duration + Send + Sync>,
 }
@@ -24,40 +20,27 @@ impl Breaker {
         config: CircuitBreakerConfig,
         now: impl Fn() -> Duration + Send + Sync + 'static,
     ) -> Self {
-        let breaker = Mutex::new(CircuitBreaker::new(config));
-        Breaker(Arc::new(Shared { breaker, now: Box::new(now) }))
+        Breaker { breaker: Mutex::new(CircuitBreaker::new(config)), now: Box::new(now) }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.0.breaker().is_open()
+        self.breaker().is_open()
     }
 
     /// Returns the route of a call that begins now.
-    pub(super) fn route(&self) -> Route {
-        let now = (self.0.now)();
-        self.0.breaker().route(now)
+    ///
+    /// # Errors
+    /// [`StoreError::NotDone`] while the circuit is open.
+    pub(super) fn admit(&self) -> Result<Route, StoreError> {
+        let now = (self.now)();
+        match self.breaker().route(now) {
+            Route::Rejected => Err(StoreError::NotDone(Box::new(CircuitOpen))),
+            route => Ok(route),
+        }
     }
 
-    /// Returns the report of a call that takes this route.
-    pub(super) fn report(&self, route: Route) -> CallReport<'_> {
-        CallReport { breaker: &self.0, route }
-    }
-}
-
-impl Stage for Breaker {
-    async fn run<C: Call, N: Next>(
-        &self,
-        target: &Target<'_>,
-        call: &C,
-        next: &N,
-    ) -> Result<C::Outcome, Error> {
-        if call.rules().needs_store {
-            return next.run(target, call).await;
-        }
-        match self.route() {
-            Route::Rejected => Err(StoreError::NotDone(Box::new(CircuitOpen)).into()),
-            route => next.run(&Target { report: Some(self.report(route)), ..*target }, call).await,
-        }
+    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
+        lock(&self.breaker)
     }
 }
 
@@ -66,55 +49,28 @@ impl Stage for Breaker {
 #[error("the circuit is open: the store did not answer the calls before")]
 struct CircuitOpen;
 
-/// Tells a circuit breaker whether the store answered a call.
-#[derive(Clone, Copy)]
-pub(super) struct CallReport<'a> {
-    breaker: &'a Arc<Shared>,
-    route: Route,
-}
-
-impl CallReport<'_> {
-    pub(super) fn tell<T>(&self, outcome: &Result<T, Error>) {
-        self.breaker.tell(self.route, outcome);
-    }
-
-    pub(super) fn owned(&self) -> OwnedReport {
-        OwnedReport { breaker: Arc::clone(self.breaker), route: self.route }
-    }
-}
-
-/// A report that outlives its request, of a call that several requests share.
+/// A call whose end the circuit breaker learns. Equal reports are of one call.
 #[derive(Clone)]
-pub(super) struct OwnedReport {
-    breaker: Arc<Shared>,
-    route: Route,
+pub(super) struct Report {
+    pub(super) breaker: Arc<Breaker>,
+    pub(super) route: Route,
 }
 
-impl OwnedReport {
-    pub(super) fn tell<T>(&self, outcome: &Result<T, Error>) {
-        self.breaker.tell(self.route, outcome);
+impl Report {
+    pub(super) fn call_ended<T>(&self, outcome: &Result<T, Error>) {
+        let Report { breaker, route } = self;
+        if is_answered(outcome) {
+            breaker.breaker().answered(*route);
+        } else {
+            let now = (breaker.now)();
+            breaker.breaker().failed(*route, now);
+        }
     }
 }
 
-/// Alike where one of them says it all.
-impl PartialEq for OwnedReport {
+impl PartialEq for Report {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.breaker, &other.breaker) && self.route == other.route
-    }
-}
-
-impl Shared {
-    fn breaker(&self) -> MutexGuard<'_, CircuitBreaker> {
-        lock(&self.breaker)
-    }
-
-    fn tell<T>(&self, route: Route, outcome: &Result<T, Error>) {
-        if is_answered(outcome) {
-            self.breaker().answered(route);
-        } else {
-            let now = (self.now)();
-            self.breaker().failed(route, now);
-        }
     }
 }
 
@@ -125,6 +81,6 @@ pub(super) fn is_answered<T>(outcome: &Result<T, Error>) -> bool {
 
 impl fmt::Debug for Breaker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.breaker().fmt(f)
+        self.breaker().fmt(f)
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lockage_core::{ConfigError, Decision, DenialReason, Origin, Verdict};
 
+use super::ask::{Answer, Ask};
 use super::deny_cache::{DenyCache, DenyCacheStats};
 use super::limit_source::LimitSource;
 use super::shards::{Recent, Shards, recent};
@@ -35,6 +36,17 @@ impl Denials {
         })
     }
 
+    /// Returns the answer to requests all of which are known to be denied.
+    pub(super) fn answer(&self, ask: &Ask<'_>) -> Option<Answer> {
+        if !ask.takes_known_denial() {
+            return None;
+        }
+        let least = *ask.costs.iter().min()?;
+        self.known(ask.key, ask.source, least, ask.patience, |denial, now| {
+            Answer::each(ask.costs, |cost| denial.answer(cost, now))
+        })
+    }
+
     /// Returns the denial of `cost` under this limit that holds now, if there is one, for a caller that would wait for
     /// `patience`: see [`Shard::known`].
     pub(super) fn known<T>(
@@ -52,6 +64,16 @@ impl Denials {
 
     pub(super) fn ticket(&self, key: &Key) -> Ticket {
         Ticket { sent: (self.now)(), generation: self.shard(key).generation }
+    }
+
+    /// Learns from the store's answer. A denial for want of an early turn does not hold for callers who take a later one.
+    pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
+        for (&cost, decision) in ask.costs.iter().zip(&answer.decisions) {
+            let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
+            if ask.latest_turn.is_none_or(is_for_all) {
+                self.learn(ask.key, ask.source, ticket, cost, decision);
+            }
+        }
     }
 
     pub(super) fn learn(

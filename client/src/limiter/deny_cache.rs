@@ -2,18 +2,6 @@
 
 use std::time::Duration;
 
-use lockage_core::ConfigError;
-
-use super::Limiter;
-use super::call::{Call, Outcome};
-use super::denials::Denials;
-use super::pipeline::{Next, Stage, Target};
-use crate::error::Error;
-use crate::key::Key;
-use crate::retry_store::HasTimeout;
-use crate::runtime::Runtime;
-use crate::store::Store;
-
 /// A limiter's memory of denials: known denials are answered in this process, without the store.
 ///
 /// A denial says when the same request would be admitted. Until then the store denies that cost and every larger one
@@ -95,93 +83,4 @@ pub struct DenyCacheStats {
     pub entries: usize,
     /// Denials that were dropped to make room.
     pub evictions: u64,
-}
-
-impl<S: Store> Limiter<S> {
-    /// Answers known denials in this process: see [`DenyCache`]. Clones of the limiter share the cache.
-    #[doc = limiter_example!(
-        "let limiter = limiter.with_deny_cache(DenyCache::new(10_000))?;"
-        "for number in 1..=13 {"
-        r#"    assert_eq!(limiter.try_acquire("user:42", 1).await?.is_allowed(), number <= 10);"#
-        "}"
-        r#"assert_eq!(limiter.deny_cache_stats().expect("it has one").hits, 2);"#
-    )]
-    /// # Errors
-    /// [`ConfigError::Zero`] for no keys, or an age of zero.
-    pub fn with_deny_cache(mut self, cache: DenyCache) -> Result<Self, ConfigError>
-    where
-        S: HasTimeout,
-    {
-        let runtime = self.store.runtime().clone();
-        let denials = Denials::new(cache, move || runtime.now())?;
-        self.stages.deny_cache = Some(denials.into());
-        Ok(self)
-    }
-}
-
-impl<S> Limiter<S> {
-    /// Returns the statistics of the deny cache; `None` without one.
-    pub fn deny_cache_stats(&self) -> Option<DenyCacheStats> {
-        self.stages.deny_cache.as_ref().map(|denials| denials.stats())
-    }
-}
-
-impl Stage for Denials {
-    async fn run<C: Call, N: Next>(
-        &self,
-        target: &Target<'_>,
-        call: &C,
-        next: &N,
-    ) -> Result<C::Outcome, Error> {
-        if call.rules().change.is_some() {
-            let _forgetting = Forgetting::new(self, target.key);
-            return next.run(target, call).await;
-        }
-        if let Some(denied) = self.answer(target, call) {
-            return Ok(denied);
-        }
-        let ticket = self.ticket(target.key);
-        let mut outcome = next.run(target, call).await?;
-        for (&cost, decision) in call.costs().iter().zip(outcome.decisions()) {
-            // A denial for want of an early turn does not hold for callers who take a later one.
-            let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
-            if call.latest_turn().is_none_or(is_for_all) {
-                self.learn(target.key, target.source, ticket, cost, decision);
-            }
-        }
-        Ok(outcome)
-    }
-}
-
-impl Denials {
-    /// Returns the outcome of a call all of whose costs are known to be denied.
-    fn answer<C: Call>(&self, target: &Target<'_>, call: &C) -> Option<C::Outcome> {
-        if !call.rules().takes_known_denial {
-            return None;
-        }
-        let least = *call.costs().iter().min()?;
-        self.known(target.key, target.source, least, call.patience(), |denial, now| {
-            C::Outcome::of(call.costs().iter().map(|&cost| denial.answer(cost, now)))
-        })?
-    }
-}
-
-/// Forgets what is denied to a key, at once and when it is dropped: also where the call is given up or
-/// fails, since it may have been done.
-struct Forgetting<'a> {
-    denials: &'a Denials,
-    key: &'a Key,
-}
-
-impl<'a> Forgetting<'a> {
-    fn new(denials: &'a Denials, key: &'a Key) -> Self {
-        denials.forget(key);
-        Forgetting { denials, key }
-    }
-}
-
-impl Drop for Forgetting<'_> {
-    fn drop(&mut self) {
-        self.denials.forget(self.key);
-    }
 }

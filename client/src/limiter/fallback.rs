@@ -9,16 +9,11 @@ use lockage_core::{
     StoredLimit, Timestamp, Verdict,
 };
 
-use super::Limiter;
-use super::call::{Call, Outcome};
-use super::circuit_breaker::Breaker;
-use super::pipeline::{Next, Stage, Target};
+use super::ask::{Answer, Ask};
 use super::stored_limits::Known;
 use crate::error::{Error, StoreError};
 use crate::key::Key;
-use crate::retry_store::HasTimeout;
-use crate::runtime::Runtime;
-use crate::store::{BlockingStore, Store};
+use crate::store::BlockingStore;
 
 /// What a limiter decides while its store does not answer.
 ///
@@ -96,95 +91,53 @@ impl From<Instead> for Fallback {
     }
 }
 
-impl<S: Store> Limiter<S> {
-    /// Sets the fallback for calls that the store does not answer. Without it, callers get the error.
-    #[doc = limiter_example!(
-        "let limiter = limiter.with_fallback(lockage::Fallback::closed())?; // denies where the store is away"
-        r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.origin, Origin::Store);"#
-    )]
-    /// # Errors
-    /// [`ConfigError`] if the limit leaves no share for a process.
-    pub fn with_fallback(mut self, fallback: Fallback) -> Result<Self, ConfigError>
-    where
-        S: HasTimeout,
-    {
-        if let Instead::Share { of, .. } = fallback.instead {
-            match self.source.limit() {
-                Some(limit) => drop(limit.share(of)?),
-                None if of == 0 => return Err(ConfigError::Zero { what: "number of shares" }),
-                None => {}
+impl Fallback {
+    /// Checks that the limit leaves a share for a process.
+    pub(super) fn check(&self, limit: Option<Limit>) -> Result<(), ConfigError> {
+        match (&self.instead, limit) {
+            (Instead::Share { of, .. }, Some(limit)) => limit.share(*of).map(drop),
+            (Instead::Share { of: 0, .. }, None) => {
+                Err(ConfigError::Zero { what: "number of shares" })
             }
-        }
-        let runtime = self.store.runtime().clone();
-        let breaker = Breaker::new(fallback.circuit_breaker, move || runtime.now());
-        self.stages.circuit_breaker = Some(breaker.into());
-        self.stages.fallback = Some(StandIn(fallback).into());
-        Ok(self)
-    }
-
-    /// Returns whether the circuit is open: the store did not answer, and the fallback decides.
-    pub fn is_circuit_open(&self) -> bool {
-        self.stages.circuit_breaker.as_ref().is_some_and(|breaker| breaker.is_open())
-    }
-}
-
-/// Answers the calls that the store does not.
-pub(super) struct StandIn(Fallback);
-
-impl Stage for StandIn {
-    async fn run<C: Call, N: Next>(
-        &self,
-        target: &Target<'_>,
-        call: &C,
-        next: &N,
-    ) -> Result<C::Outcome, Error> {
-        match next.run(target, call).await {
-            Err(Error::Store(error)) if !call.rules().needs_store && error.is_absence() => {
-                self.answer(target, call, error)
-            }
-            answered => answered,
+            _ => Ok(()),
         }
     }
-}
 
-impl StandIn {
-    fn answer<C: Call>(
-        &self,
-        target: &Target<'_>,
-        call: &C,
-        error: StoreError,
-    ) -> Result<C::Outcome, Error> {
-        let Some(known) = self.limit(target) else { return Err(error.into()) };
-        let known = Known { limit: target.source.bounded(known.limit)?, ..known };
-        let mut decisions = self.0.decide(&known, target, call)?;
+    pub(super) fn circuit_breaker(&self) -> CircuitBreakerConfig {
+        self.circuit_breaker
+    }
+
+    /// Answers in the store's place where it did not answer, and another answer will do.
+    pub(super) fn answer(&self, ask: &Ask<'_>, error: Error) -> Result<Answer, Error> {
+        let is_absence = matches!(&error, Error::Store(error) if error.is_absence());
+        if ask.needs_store() || !is_absence {
+            return Err(error);
+        }
+        let Some(known) = self.limit(ask) else { return Err(error) };
+        let known = Known { limit: ask.source.bounded(known.limit)?, ..known };
+        let mut decisions = self.decide(&known, ask)?;
         decisions.iter_mut().for_each(|decision| decision.origin = Origin::Fallback);
-        C::Outcome::of(decisions.into_iter()).ok_or(Error::Store(error))
+        Ok(decisions.into())
     }
 
     /// Returns the limit that applies: see [`Fallback`].
-    fn limit(&self, Target { source, key, .. }: &Target<'_>) -> Option<Known> {
+    fn limit(&self, Ask { source, key, .. }: &Ask<'_>) -> Option<Known> {
         if let Some(read) = source.read_before(key) {
             return Some(read);
         }
-        match self.0.unread {
+        match self.unread {
             None => source.known(key),
             Some(UnreadLimit::LastSeen) => source.last_seen(key),
             Some(UnreadLimit::Given(limit)) => Some(source.known_as(key, limit)),
             Some(UnreadLimit::Refused) => None,
         }
     }
-}
 
-impl Fallback {
-    fn decide<C: Call>(
-        &self,
-        known: &Known,
-        &Target { key, source, .. }: &Target<'_>,
-        call: &C,
-    ) -> Result<Vec<Decision>, StoreError> {
-        let now = source.now();
+    fn decide(&self, known: &Known, ask: &Ask<'_>) -> Result<Vec<Decision>, StoreError> {
+        let Ask { key, costs, .. } = *ask;
+        let now = ask.source.now();
         let each = |decide: &dyn Fn(u64) -> Result<Decision, StoreError>| {
-            call.costs().iter().map(|&cost| decide(cost)).collect()
+            costs.iter().map(|&cost| decide(cost)).collect()
         };
         let probe_every = self.circuit_breaker.probe_every();
         let (of, store) = match &self.instead {
@@ -200,11 +153,11 @@ impl Fallback {
         let Ok(limit) = limit else {
             return each(&|cost| denied(known.limit, cost, now, probe_every));
         };
-        if !call.rules().charges {
+        if !ask.mode.charges() {
             return each(&|cost| store.peek(limit, key, cost));
         }
-        match call.latest_turn() {
-            None => store.acquire(limit, key, call.costs()),
+        match ask.latest_turn {
+            None => store.acquire(limit, key, costs),
             Some(latest) => each(&|cost| {
                 let command =
                     Acquire::new(limit, cost).expect("checked before the store was asked");
@@ -269,11 +222,5 @@ impl fmt::Debug for Fallback {
             .field("circuit_breaker", &self.circuit_breaker)
             .field("unread_limit", &self.unread)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for StandIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }

@@ -14,19 +14,13 @@ use foldhash::quality::RandomState;
 use lockage_core::Decision;
 use lockage_core::flow::{Line, Look, Step};
 
-use super::Limiter;
-use super::call::{AcquireOne, Call, Outcome};
+use super::ask::Ask;
 use super::coalesce::Subject;
 use super::shards::Shards;
-use crate::error::Error;
 use crate::key::Key;
-use crate::retry_store::HasTimeout;
 use crate::runtime::{Runtime, within};
-use crate::store::Store;
 use crate::sync::AtomicUsize;
 
-/// Within so long, a caller whose turn it is asks, and its call ends; a shorter timeout of the store is enough for that.
-const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 /// So many keys share a lock, if there are that many.
 const KEYS: usize = 16 * 1024;
 
@@ -83,14 +77,10 @@ impl Lines {
 
     /// Returns the denials of requests that would overtake a line; `None` if all are to ask the store.
     #[inline]
-    pub(super) fn overtaking(
-        &self,
-        subject: impl FnOnce() -> Subject,
-        costs: &[u64],
-    ) -> Option<Vec<Decision>> {
+    pub(super) fn overtaken(&self, ask: &Ask<'_>) -> Option<Vec<Decision>> {
         match self.callers.load(Ordering::Relaxed) {
             0 => None,
-            _ => self.deny(&subject(), costs),
+            _ => self.deny(ask),
         }
     }
 
@@ -117,11 +107,15 @@ impl Lines {
     }
 
     #[cold]
-    fn deny(&self, subject: &Subject, costs: &[u64]) -> Option<Vec<Decision>> {
-        let lines = self.shards.of(&subject.key);
-        let Callers { line, now, .. } = lines.get(subject)?;
+    fn deny(&self, ask: &Ask<'_>) -> Option<Vec<Decision>> {
+        if !ask.takes_known_denial() {
+            return None;
+        }
+        let subject = Subject { key: ask.key.clone(), source: ask.source.clone() };
+        let lines = self.shards.of(ask.key);
+        let Callers { line, now, .. } = lines.get(&subject)?;
         let now = now();
-        costs.iter().map(|&cost| line.overtaking(cost, now)).collect()
+        ask.costs.iter().map(|&cost| line.overtaking(cost, now)).collect()
     }
 }
 
@@ -141,7 +135,7 @@ enum Others {
 
 impl Place<'_> {
     /// Waits until the caller is to ask; or returns its denial.
-    async fn turn(&self, runtime: &impl Runtime) -> Option<Decision> {
+    pub(super) async fn turn(&self, runtime: &impl Runtime) -> Option<Decision> {
         loop {
             let now = runtime.now();
             let look = self.change(|line| {
@@ -158,11 +152,11 @@ impl Place<'_> {
     }
 
     /// Returns how long the caller still waits.
-    fn patience(&self, now: Duration) -> Duration {
+    pub(super) fn patience(&self, now: Duration) -> Duration {
         self.change(|line| (line.patience(self.number, now), Others::Unconcerned))
     }
 
-    fn answered(&self, decision: &Decision, now: Duration, random: u64) -> Step {
+    pub(super) fn answered(&self, decision: &Decision, now: Duration, random: u64) -> Step {
         let known = self.subject.source.known(&self.subject.key);
         let limit = known.as_ref().map(|known| &known.limit);
         self.change(|line| {
@@ -170,7 +164,7 @@ impl Place<'_> {
         })
     }
 
-    fn failed(&self, now: Duration) {
+    pub(super) fn failed(&self, now: Duration) {
         self.change(|line| (line.failed(self.number, now), Others::Called));
     }
 
@@ -236,64 +230,6 @@ impl Drop for Place<'_> {
         drop((own, line));
         self.lines.callers.fetch_sub(1, Ordering::Relaxed);
         wakers.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl<S: HasTimeout> Limiter<S> {
-    /// Waits in line, and asks for itself when it is its turn.
-    pub(super) async fn wait(
-        &self,
-        id: &str,
-        acquire: AcquireOne,
-        timeout: Duration,
-    ) -> Result<Decision, Error> {
-        let runtime = self.store.runtime();
-        let subject = Subject { key: Key::under(&self.prefix, id)?, source: self.source.clone() };
-        let silence = self.store.timeout().min(LONGEST_SILENCE);
-        let place = self.lines.join(subject, acquire.cost, timeout, silence, runtime);
-        // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not beside it.
-        let acquire = match self.stages.idempotency.as_deref() {
-            Some(idempotency) => acquire.named(idempotency.new_id()),
-            None => acquire,
-        };
-        loop {
-            // In shadow mode nothing is denied, so nobody waits.
-            if self.stages.shadow.is_none()
-                && let Some(decision) = place.turn(runtime).await
-            {
-                return Ok(decision);
-            }
-            let call = acquire.within(&self.source, place.patience(runtime.now()));
-            let mut decision = match self.run_in_line(id, &call).await {
-                Ok(decision) => decision,
-                Err(error) => {
-                    place.failed(runtime.now());
-                    return Err(error);
-                }
-            };
-            match place.answered(&decision, runtime.now(), runtime.random()) {
-                Step::Wait => {}
-                Step::Done => return Ok(decision),
-                Step::Turn(time) => {
-                    drop(place);
-                    runtime.sleep(time).await;
-                    decision.turn_after = Duration::ZERO;
-                    return Ok(decision);
-                }
-            }
-        }
-    }
-}
-
-impl<S: Store> Limiter<S> {
-    /// Returns the outcome of a call that would overtake callers in line, if it is denied for that.
-    pub(super) fn held_back<C: Call>(&self, key: &Key, call: &C) -> Option<C::Outcome> {
-        if !call.rules().takes_known_denial || self.stages.shadow.is_some() {
-            return None;
-        }
-        let subject = || Subject { key: key.clone(), source: self.source.clone() };
-        let denials = self.lines.overtaking(subject, call.costs())?;
-        C::Outcome::of(denials.into_iter())
     }
 }
 

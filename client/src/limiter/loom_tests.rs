@@ -12,7 +12,7 @@ use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 
-use super::circuit_breaker::Breaker;
+use super::circuit_breaker::{Breaker, Report};
 use super::denials::{Denial, Denials};
 use super::deny_cache::DenyCache;
 use super::fallback::unused;
@@ -63,6 +63,10 @@ fn what_was_given_back_is_not_denied_from_memory() {
     });
 }
 
+fn report(breaker: &Arc<Breaker>) -> Option<Report> {
+    breaker.admit().ok().map(|route| Report { breaker: Arc::clone(breaker), route })
+}
+
 /// Of those who come when a store that is away is to be probed, one asks it.
 #[test]
 fn one_probes_a_store_that_is_away() {
@@ -73,20 +77,20 @@ fn one_probes_a_store_that_is_away() {
         let now = move || SECOND * if later.load(Ordering::SeqCst) { 3 } else { 1 };
         let breaker = Arc::new(Breaker::new(config, now));
         let failed = StoreError::NotDone("away".into());
-        breaker.report(breaker.route()).tell::<()>(&Err(failed.into()));
-        assert_eq!(breaker.route(), Route::Rejected);
+        report(&breaker).expect("it is closed").call_ended::<()>(&Err(failed.into()));
+        assert!(breaker.admit().is_err());
         is_later.store(true, Ordering::SeqCst);
         let other = Arc::clone(&breaker);
         let other = thread::spawn(move || {
-            let route = other.route();
-            other.report(route).tell(&Ok(()));
-            route
+            let report = report(&other);
+            report.iter().for_each(|report| report.call_ended(&Ok(())));
+            report.map(|report| report.route)
         });
-        let route = breaker.route();
+        let route = breaker.admit().ok();
         let routes = [route, other.join().unwrap()];
-        let probes = routes.iter().filter(|route| **route == Route::Probe).count();
+        let probes = routes.iter().filter(|route| **route == Some(Route::Probe)).count();
         // Once it has answered, the other may ask it as ever.
-        assert!(probes == 1 && routes[1] != Route::Store, "{routes:?}");
+        assert!(probes == 1 && routes[1] != Some(Route::Store), "{routes:?}");
     });
 }
 
@@ -101,7 +105,7 @@ fn permits(ahead: u64, is_later: &Arc<AtomicBool>) -> Arc<Permits> {
 }
 
 fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {
-    match permits.next(key, &limit(), 1, true) {
+    match permits.next_under(key, &limit(), 1, true) {
         Step::Ask(asking) => asking,
         _ => panic!("nothing is held, and nothing under way"),
     }
@@ -147,7 +151,7 @@ fn who_waits_for_a_grant_hears_of_it() {
             let asking = asking(&permits, &key);
             let other = || {
                 let (permits, key) = (Arc::clone(&permits), key.clone());
-                thread::spawn(move || match permits.next(&key, &limit(), 1, true) {
+                thread::spawn(move || match permits.next_under(&key, &limit(), 1, true) {
                     Step::Wait(answer) => {
                         let is_served = block_on(answer).is_ok();
                         assert_eq!(is_served, is_granted, "one that waits has room");

@@ -1,23 +1,12 @@
 //! A rate limiter on any store.
 //!
-//! A call passes through the options that its limiter has, in one fixed order, and then reaches the store
-//! under the limit that applies. Each option is one stage in a file of its own, and knows no other.
-//!
-//! | | stage | does | stands here because |
-//! |---|---|---|---|
-//! | 1 | `observed` | tells an observer | it must see what callers are told, whichever stage made it, once for each wait |
-//! | 2 | `shadow` | lets everything through | it must see every denial and failure, whichever stage made it |
-//! | 3 | `fallback` | answers what the store does not | it answers the caller's own request, without the permits that prefetch adds |
-//! | 4 | `prefetch` | spends permits that are held, or brings some along | they are charged already, so no denial touches them |
-//! | 5 | `deny_cache` | denies what is known to be denied | such a denial is the store's own, and better than a fallback's guess while the circuit is open |
-//! | 6 | `circuit_breaker` | refuses calls while the store is away | requests must not queue for a store that is not asked |
-//! | 7 | `idempotency` | gives a call an id for retries | only a call that is sent needs one; a call with an id shares none |
-//! | 8 | `coalesce` | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
+//! `decide.rs` has the way of a call through the options. Each option is in a file of its own, and knows no other.
 
+mod ask;
 mod calendar;
-mod call;
 mod circuit_breaker;
 mod coalesce;
+mod decide;
 mod denials;
 mod deny_cache;
 mod fallback;
@@ -28,22 +17,22 @@ mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod observed;
+mod options;
 mod permits;
-mod pipeline;
 mod prefetch;
 mod shadow;
 mod shards;
 mod stored_limits;
-mod verb_macro;
 mod verbs;
 
 use std::fmt;
 use std::sync::Arc;
 
-use lockage_core::{ConfigError, Limit};
+use lockage_core::Limit;
 
+pub use crate::error::QueueFull;
 pub use calendar::bounded_at;
-pub use coalesce::{Coalescing, QueueFull};
+pub use coalesce::Coalescing;
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
 pub use ipv6_network::Ipv6Network;
@@ -59,14 +48,12 @@ pub use lockage_core::{
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
 pub use stored_limits::StoredLimits;
-#[cfg(test)]
-pub(crate) use verbs::VERBS;
 
 use crate::key::{KeyError, check_prefix};
 use crate::store::Store;
 use limit_source::LimitSource;
 use line::Lines;
-use pipeline::Stages;
+use options::Options;
 
 /// The prefix of a limiter that was given none.
 const DEFAULT_PREFIX: &str = "lockage";
@@ -116,7 +103,7 @@ pub struct Limiter<S> {
     store: S,
     source: LimitSource,
     prefix: Arc<str>,
-    stages: Stages,
+    options: Options,
     lines: Arc<Lines>,
 }
 
@@ -150,8 +137,8 @@ impl<S: Store> Limiter<S> {
     }
 
     fn of(store: S, source: LimitSource) -> Self {
-        let (stages, lines) = Default::default();
-        Limiter { store, source, prefix: DEFAULT_PREFIX.into(), stages, lines }
+        let (options, lines) = Default::default();
+        Limiter { store, source, prefix: DEFAULT_PREFIX.into(), options, lines }
     }
 
     /// Sets the prefix: keys are `prefix:{id}`.
@@ -230,24 +217,11 @@ impl<S> Limiter<S> {
     pub fn prefix(&self) -> Option<&str> {
         Some(&*self.prefix).filter(|prefix| *prefix != DEFAULT_PREFIX)
     }
-
-    /// Refuses options that exclude each other; `what` was set last. A call for several requests carries no id.
-    fn checked(self, what: &'static str) -> Result<Self, ConfigError> {
-        let with = if what == COALESCING { REQUEST_IDS } else { COALESCING };
-        match (&self.stages.idempotency, &self.stages.coalescing) {
-            (Some(_), Some(_)) => Err(ConfigError::Conflict { what, with }),
-            _ => Ok(self),
-        }
-    }
 }
-
-/// What a [`ConfigError::Conflict`] is about.
-const REQUEST_IDS: &str = "request ids";
-const COALESCING: &str = "coalescing";
 
 impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Stages {
+        let Options {
             observer,
             shadow,
             fallback,
@@ -256,7 +230,7 @@ impl<S: fmt::Debug> fmt::Debug for Limiter<S> {
             circuit_breaker,
             idempotency,
             coalescing,
-        } = &self.stages;
+        } = &self.options;
         f.debug_struct("Limiter")
             .field("store", &self.store)
             .field("limit", &self.source)

@@ -9,10 +9,12 @@ use std::time::Duration;
 use futures_channel::oneshot;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use lockage_core::flow::{Ask, Next, Prefetch as Held, PrefetchConfig};
-use lockage_core::{ConfigError, Decision, Limit, Origin, Verdict};
+use lockage_core::flow::{self, Next, Prefetch as Held, PrefetchConfig};
+use lockage_core::{ConfigError, Decision, FixedWindow, Limit, Origin, Verdict};
 
+use super::ask::Ask;
 use super::denials::{not_after, whole_micros};
+use super::limit_source::LimitSource;
 use super::prefetch::{Prefetch, PrefetchStats};
 use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
@@ -86,12 +88,20 @@ impl Permits {
         })
     }
 
-    /// Creates the same for the calls of a store with this timeout.
+    /// Creates them for a limiter whose calls have this timeout. `limit` is the one that the limiter has.
     pub(super) fn of_calls(
         prefetch: Prefetch,
+        limit: Option<Limit>,
         runtime: impl Runtime,
         timeout: Duration,
     ) -> Result<Self, ConfigError> {
+        let Prefetch { permits, lease, .. } = prefetch;
+        let roomy = || FixedWindow::new(permits.saturating_add(1), Duration::from_secs(1));
+        let limit = match limit {
+            Some(limit) => limit,
+            None => roomy()?.into(),
+        };
+        PrefetchConfig::new(&limit, permits, lease)?;
         let clock = runtime.clone();
         let wait = move |answer| -> BoxFuture<'static, Option<Decision>> {
             let runtime = runtime.clone();
@@ -106,8 +116,14 @@ impl Permits {
         (self.wait)(told).await
     }
 
-    /// Returns what becomes of a request under this limit that is made now.
-    pub(super) fn next<'a>(
+    /// Returns the next step of a plain acquire of `cost`.
+    pub(super) fn next<'a>(&'a self, ask: &Ask<'a>, cost: u64, may_wait: bool) -> Step<'a> {
+        let under = |limit: &Limit| self.next_under(ask.key, limit, cost, may_wait);
+        ask.source.with_known(ask.key, under).unwrap_or(Step::Alone)
+    }
+
+    /// Returns the next step of a request under this limit that is made now.
+    pub(super) fn next_under<'a>(
         &'a self,
         key: &'a Key,
         limit: &Limit,
@@ -221,7 +237,7 @@ pub(super) struct Asking<'a> {
     key: &'a Key,
     /// Under which it asks.
     limit: Box<Limit>,
-    ask: Ask,
+    ask: flow::Ask,
     config: PrefetchConfig,
     sent: Duration,
     waiters: Arc<Waiters>,
@@ -235,13 +251,10 @@ impl Asking<'_> {
 
     /// Takes in the decision on all of it, and returns the one on the request that asked; `None` if that is to be sent
     /// alone. A grant is wasted unless the key is still under its limit.
-    pub(super) fn answered(
-        self,
-        decision: Decision,
-        is_under: impl FnOnce(&Limit) -> bool,
-    ) -> Option<Decision> {
+    pub(super) fn answered(self, decision: Decision, source: &LimitSource) -> Option<Decision> {
+        let is_under = || source.with_known(self.key, |known| *known == *self.limit) == Some(true);
         match decision.verdict {
-            Verdict::Allowed if is_under(&self.limit) => Some(self.granted(decision)),
+            Verdict::Allowed if is_under() => Some(self.granted(decision)),
             Verdict::Allowed => Some(decision),
             Verdict::Denied { retry_after, .. } => {
                 self.denied(retry_after);
@@ -283,7 +296,13 @@ impl Asking<'_> {
     /// Reports what came of the call, serves its waiters where that is a grant, and returns what is held then.
     fn end(
         &mut self,
-        report: impl FnOnce(&mut Node, &PrefetchConfig, &Ask, &mut PrefetchStats, Duration) -> bool,
+        report: impl FnOnce(
+            &mut Node,
+            &PrefetchConfig,
+            &flow::Ask,
+            &mut PrefetchStats,
+            Duration,
+        ) -> bool,
     ) -> u64 {
         self.is_over = true;
         let mut shard = self.permits.shards.of(self.key);

@@ -4,27 +4,20 @@ use std::time::Duration;
 
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, CostError, Decision,
-    MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, SetLimit, Settle, Settlement,
+    MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, Reset, SetLimit, Settle, Settlement,
     StoredLimit, Ticket, Turn,
 };
 
 use super::Limiter;
-use super::call::{
-    AcquireOne, AcquireTurn, Adjustment, Change, Fixed, Forget, GiveTurnBack, ReadLimit, Rules,
-    StoreLimit,
-};
+use super::ask::{Answer, Mode};
+use super::decide::Change;
 use super::idempotency::random_id;
-use super::verb_macro::verbs;
-#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-use crate::blocking::{BlockingLimiter, block_on};
 use crate::error::Error;
+use crate::key::Key;
 use crate::retry_store::HasTimeout;
 use crate::runtime::Runtime;
-#[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
-use crate::store::BlockingStore;
 use crate::store::Store;
 
-verbs! {
 /// # Admitting requests
 impl<S: Store> Limiter<S> {
     /// Admits a request of `cost` (at least 1) for `id` and charges it, or changes nothing.
@@ -39,7 +32,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]. A denial is not an error.
     pub async fn try_acquire(&self, id: &str, cost: u64) -> Result<Decision, Error> {
-        self.run(id, &AcquireOne::new(cost)?).await
+        self.decide(id, &[positive(cost)?], Mode::Acquire).await.map(Answer::decision)
     }
 
     /// Admits a request under an id that the caller chose: within `window` (1 us to 2^50 us), a repetition with this id
@@ -63,7 +56,7 @@ impl<S: Store> Limiter<S> {
         window: Duration,
     ) -> Result<Decision, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?.with_request(request, window)?;
-        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::REPEAT }).await
+        self.decide(id, &[cost], Mode::Repeat(&command)).await.map(Answer::decision)
     }
 
     /// Decides several requests for `id` in one call, and returns a decision for each. They are decided in order, at
@@ -82,7 +75,8 @@ impl<S: Store> Limiter<S> {
             return Err(CostError::TooMany { count: costs.len(), most: MAX_SLOW_COSTS }.into());
         }
         let command = AcquireEach::new(self.source.nominal(), costs.to_vec())?;
-        self.run(id, &Fixed { command, costs, rules: Rules::ADMIT }).await
+        let answer = self.decide(id, costs, Mode::Each(&command)).await?;
+        Ok(answer.decisions.into_vec())
     }
 
     /// Returns the decision that [`Limiter::try_acquire`] would make now, and charges nothing. A `cost` of zero asks
@@ -94,7 +88,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         let command = Peek::new(self.source.nominal(), cost);
-        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::PEEK }).await
+        self.decide(id, &[cost], Mode::Peek(&command)).await.map(Answer::decision)
     }
 
     /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::limiter::LeakyBucket), with a ticket to give
@@ -123,7 +117,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]. A denial is not an error.
     pub async fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?;
-        self.run(id, &AcquireTurn { command, cost }).await
+        self.decide(id, &[cost], Mode::TakeTurn(&command)).await.map(Answer::turn)
     }
 
     /// Gives a turn of `id` back, as if it had never been asked for. That is possible if no request was admitted since,
@@ -132,7 +126,9 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`]. After [`StoreError::Unknown`](crate::StoreError::Unknown) the turn may or may not be given back.
     pub async fn cancel_turn(&self, id: &str, ticket: Ticket) -> Result<Cancellation, Error> {
-        self.run(id, &GiveTurnBack(CancelTurn::new(ticket))).await
+        let key = Key::under(&self.prefix, id)?;
+        let _forgetting = self.forgetting(&key, Change::Use);
+        Ok(self.store.execute(&key, &CancelTurn::new(ticket)).await?)
     }
 }
 
@@ -150,7 +146,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]. Getting nothing is not an error.
     pub async fn take_up_to(&self, id: &str, most: u64) -> Result<Adjusted, Error> {
         let command = Adjust::take_up_to(self.source.nominal(), most)?;
-        self.run(id, &Adjustment { command, change: Change::Use }).await
+        self.adjust(id, Change::Use, command).await
     }
 
     /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns that amount. What has
@@ -163,7 +159,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn refund(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
         let command = Adjust::refund(self.source.nominal(), cost)?;
-        self.run(id, &Adjustment { command, change: Change::Use }).await
+        self.adjust(id, Change::Use, command).await
     }
 
     /// Charges `cost` (at least 1) even if it does not fit, up to one capacity more than is left, and returns the
@@ -176,7 +172,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn penalty(&self, id: &str, cost: u64) -> Result<Adjusted, Error> {
         let command = Adjust::penalty(self.source.nominal(), cost)?;
-        self.run(id, &Adjustment { command, change: Change::Use }).await
+        self.adjust(id, Change::Use, command).await
     }
 
     /// Denies every request for `id` for `span` from now on (whole microseconds, at most 2^50 us). A longer block
@@ -190,7 +186,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`], also for a span out of range.
     pub async fn block(&self, id: &str, span: Duration) -> Result<Adjusted, Error> {
         let command = Adjust::block(self.source.nominal(), span)?;
-        self.run(id, &Adjustment { command, change: Change::Key }).await
+        self.adjust(id, Change::Key, command).await
     }
 
     /// Ends a block of `id`, and returns as the amount whether there was one (1) or not (0).
@@ -199,7 +195,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn unblock(&self, id: &str) -> Result<Adjusted, Error> {
         let command = Adjust::unblock(self.source.nominal());
-        self.run(id, &Adjustment { command, change: Change::Use }).await
+        self.adjust(id, Change::Use, command).await
     }
 
     /// Forgets what `id` has used, its blocks, request ids and stored limit, and returns whether there was any.
@@ -212,7 +208,11 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`].
     pub async fn reset(&self, id: &str) -> Result<bool, Error> {
-        self.run(id, &Forget).await
+        let key = Key::under(&self.prefix, id)?;
+        let _forgetting = self.forgetting(&key, Change::Key);
+        let was_known = self.store.execute(&key, &Reset).await?;
+        self.source.forget(&key);
+        Ok(was_known)
     }
 }
 
@@ -239,7 +239,7 @@ impl<S: Store> Limiter<S> {
         hold: Duration,
     ) -> Result<Reserved, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?.reserve(request, hold)?;
-        self.run(id, &Fixed { command, costs: &[cost], rules: Rules::RESERVE }).await
+        self.decide(id, &[cost], Mode::Reserve(&command)).await.map(Answer::reserved)
     }
 
     /// Charges `id` a request's real cost instead of its estimate. Later decisions are as if the real cost had been
@@ -262,7 +262,7 @@ impl<S: Store> Limiter<S> {
         actual: u64,
     ) -> Result<Settlement, Error> {
         let command = Settle::new(self.source.nominal(), reservation, actual);
-        self.run(id, &Fixed { command, costs: &[], rules: Rules::change(Change::Use) }).await
+        self.change(id, Change::Use, &command).await
     }
 
     /// Gives back all that was reserved for `id`.
@@ -305,7 +305,11 @@ impl<S: Store> Limiter<S> {
     )]
     /// # Errors
     /// As [`Limiter::set_limit`].
-    pub async fn try_set_limit(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<bool, Error> {
+    pub async fn try_set_limit(
+        &self,
+        id: &str,
+        limit: impl Into<StoredLimit>,
+    ) -> Result<bool, Error> {
         let limit = limit.into();
         self.store_limit(id, limit, SetLimit::if_absent).await
     }
@@ -320,7 +324,11 @@ impl<S: Store> Limiter<S> {
     )]
     /// # Errors
     /// As [`Limiter::set_limit`].
-    pub async fn set_limit_afresh(&self, id: &str, limit: impl Into<StoredLimit>) -> Result<(), Error> {
+    pub async fn set_limit_afresh(
+        &self,
+        id: &str,
+        limit: impl Into<StoredLimit>,
+    ) -> Result<(), Error> {
         let limit = limit.into();
         self.store_limit(id, limit, SetLimit::afresh).await.map(drop)
     }
@@ -332,7 +340,8 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`].
     pub async fn stored_limit(&self, id: &str) -> Result<Option<StoredLimit>, Error> {
-        self.run(id, &ReadLimit).await
+        let key = Key::under(&self.prefix, id)?;
+        Ok(self.source.read(&self.store, &key).await?)
     }
 }
 
@@ -365,17 +374,22 @@ impl<S: Store> Limiter<S> {
     )]
     /// # Errors
     /// The [`Error`] of the first call that fails.
-    pub async fn acquire_within(&self, id: &str, cost: u64, timeout: Duration) -> Result<Decision, Error>
+    pub async fn acquire_within(
+        &self,
+        id: &str,
+        cost: u64,
+        timeout: Duration,
+    ) -> Result<Decision, Error>
     where
-        S: HasTimeout
+        S: HasTimeout,
     {
-        let acquire = AcquireOne::new(cost)?;
-        let watch = self.stages.observer.as_ref().map(|observer| observer.begin(true));
-        let mut answer = self.wait(id, acquire, timeout).await;
+        positive(cost)?;
+        let watch = self.options.observer.as_ref().map(|observer| observer.begin(true));
+        let answer = self.wait(id, cost, timeout).await;
         if let Some(watch) = watch {
-            watch.end(id, &[cost], &mut answer);
+            watch.end(id, &[cost], &answer);
         }
-        answer
+        answer.map(Answer::decision)
     }
 
     /// Reserves as [`Limiter::reserve_as`] does, under a new random id.
@@ -384,12 +398,11 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn reserve(&self, id: &str, cost: u64, hold: Duration) -> Result<Reserved, Error>
     where
-        S: HasTimeout
+        S: HasTimeout,
     {
         let request = random_id(|| self.store.runtime().random());
         self.reserve_as(id, cost, request, hold).await
     }
-}
 }
 
 impl<S: Store> Limiter<S> {
@@ -403,6 +416,17 @@ impl<S: Store> Limiter<S> {
             return Err(Error::GivenLimit);
         }
         let command = command(self.source.bounded_stored(limit)?);
-        self.run(id, &StoreLimit { command, limit }).await
+        let key = Key::under(&self.prefix, id)?;
+        let _forgetting = self.forgetting(&key, Change::Key);
+        let is_stored = self.store.execute(&key, &command).await?;
+        if is_stored {
+            self.source.note(&key, limit);
+        }
+        Ok(is_stored)
     }
+}
+
+/// Checks the cost of a plain acquire, whose command is made when it is sent.
+fn positive(cost: u64) -> Result<u64, CostError> {
+    if cost == 0 { Err(CostError::Zero) } else { Ok(cost) }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use lockage_core::lock::{Holder, OwnerId};
+use lockage_core::lock::OwnerId;
 
-use super::lease::{Lease, Loss};
+use super::lease::Lease;
 use super::manager::LeaseManager;
+use super::request::Released;
 use super::state::{Pending, PendingRelease};
-use crate::error::Error;
+use crate::error::{Error, Loss};
 use crate::runtime::{Runtime, within};
 use crate::store::Store;
 
@@ -29,18 +30,6 @@ pub struct LockGuard<S, R> {
     id: u64,
     holds: u64,
     is_released: bool,
-}
-
-/// The outcome of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Released {
-    /// The lock is free.
-    Free,
-    /// The owner still holds it, this many times.
-    Held(u64),
-    /// It was no longer held: its lease had ended, or it was freed by force. If it is a lock, this is its present
-    /// holder, if any.
-    NotHeld(Option<Holder>),
 }
 
 impl<S, R> LockGuard<S, R>

@@ -10,15 +10,16 @@ use lockage_core::{RecordError, Timestamp};
 
 use super::guard::LockGuard;
 use super::kind::Kind;
-use super::lease::{Lease, Loss};
+use super::lease::Lease;
 use super::manager::{Attempt, LeaseManager, beyond};
 use super::options::{LockOptions, Shortfall};
 use super::request::{AcquireRequest, Busy, Refusal};
 use super::state::{Pending, PendingRelease};
 use super::waiting::NextAttempt;
-use crate::error::{Error, StoreError};
+use crate::error::{Error, Loss, StoreError};
 use crate::key::Key;
 use crate::notifications::Wake;
+use crate::observer::LeaseChange;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
@@ -232,6 +233,23 @@ where
             if !is_waited_for || !wait.pause(denied.refusal.free_in).await {
                 return self.denied(&denied);
             }
+        }
+    }
+
+    /// Begins to watch an acquire, if there is an observer: returns the start time.
+    fn begin(&self) -> Option<Duration> {
+        self.options.observer.as_ref().map(|observer| observer.now())
+    }
+
+    /// Reports the outcome of an acquire that began at `begin`.
+    fn end(&self, begin: Option<Duration>, result: &Result<TryLock<LockGuard<S, R>>, Error>) {
+        let (Some(observer), Some(begin)) = (&self.options.observer, begin) else { return };
+        let waited = observer.now().saturating_sub(begin);
+        let tell = |change| observer.tell(self.kind.into(), &self.key, change);
+        match result {
+            Ok(TryLock::Taken(guard)) => guard.announce(waited),
+            Ok(TryLock::Busy(_)) => tell(LeaseChange::Busy { waited }),
+            Err(error) => tell(LeaseChange::Failed { waited, error }),
         }
     }
 

@@ -5,33 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use event_listener::Event;
-use lockage_core::lock::Holder;
 
 use super::observed::LeaseObserver;
 use super::request::AcquireRequest;
 use crate::key::Key;
 use crate::observer::LeaseChange;
 use crate::runtime::Executor;
-
-/// Why a lock is no longer held without a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Loss {
-    /// Its lease ended before a renewal was answered. It may be free, held by another owner, or still held for a
-    /// moment.
-    #[error("the lock was lost: its lease ended before a renewal was answered")]
-    Expired,
-    /// The store no longer knows the grant: it was freed by force, its lease had ended, or a failover lost it. This is
-    /// the present holder, if any.
-    #[error("the lock was lost: the store knows of no such grant")]
-    Refused(Option<Holder>),
-    /// The locks were closed ([`Locks::close`](super::Locks::close)), and it was released.
-    #[error("the lock was lost: its locks were closed")]
-    Closed,
-    /// It reached the longest hold time.
-    #[error("the lock was lost: it was held for as long as it may be")]
-    HeldTooLong,
-}
 
 /// Something held under a lease. The manager knows its deadline, and whether it is lost.
 pub(super) struct Lease {

@@ -9,11 +9,12 @@ use lockage_core::lock::{Lock, OwnerId};
 use loom::future::block_on;
 use loom::thread;
 
-use super::lease::{Lease, Loss};
+use super::lease::Lease;
 use super::manager::{LeaseManager, Shared};
 use super::request::AcquireRequest;
 use super::state::{Pending, PendingRelease};
 use super::task::{Releasing, Renewing, Running};
+use crate::error::Loss;
 use crate::key::Key;
 use crate::retry_store::RetryStore;
 use crate::runtime::{Executor, Runtime};

@@ -7,9 +7,10 @@ use event_listener::Event;
 use lockage_core::Timestamp;
 use lockage_core::lock::{Holder, Lock};
 
-use super::lease::{Lease, Loss};
+use super::lease::Lease;
 use super::state::{PendingRelease, State};
 use super::task;
+use crate::error::Loss;
 use crate::retry_store::RetryStore;
 use crate::runtime::{Executor, Runtime, Spawn, random_bits, within};
 use crate::store::Store;

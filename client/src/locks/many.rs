@@ -9,10 +9,11 @@ use futures_util::future::{join_all, select_all};
 use lockage_core::lock::OwnerId;
 
 use super::family::LockHandle;
-use super::guard::{LockGuard, Released, run_until};
+use super::guard::{LockGuard, run_until};
 use super::handle::TryLock;
-use super::lease::Loss;
+use super::request::Released;
 use crate::error::Error;
+use crate::error::Loss;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
 

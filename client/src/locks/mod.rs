@@ -33,30 +33,32 @@ use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
 
+pub use crate::error::Loss;
 pub use cached::Cached;
 #[cfg(feature = "serde")]
 pub use encoding::Json;
 pub use encoding::{Encoding, ValueError};
 pub use family::{LockHandle, RwLockHandle, SemaphoreHandle};
-pub use guard::{LockGuard, Released};
+pub use guard::LockGuard;
 pub use handle::{Handle, RunOutcome, TryLock};
 pub use kind::{Kind, Permits, Side};
 pub use latch::LatchHandle;
-pub use lease::Loss;
 pub use many::{ManyGuard, ManyLocks};
 pub use quorum::{Quorum, QuorumGuard, QuorumLock};
-pub use request::Busy;
+pub use request::{Busy, Released};
 pub use run_once::{OnceResult, RunOnce};
 pub use striped::StripedLocks;
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::notifications::{Notifications, Wake};
+use crate::observer::Observer;
 use crate::replicated::Replicated;
 use crate::retry_store::RetryStore;
 use crate::runtime::Spawn;
 use crate::store::Store;
 use manager::LeaseManager;
+use observed::LeaseObserver;
 use options::{Acknowledged, Confirming, LockOptions};
 use request::AcquireRequest;
 use waiting::{Listening, Waiting};
@@ -337,6 +339,41 @@ where
 
     pub(super) fn store(&self) -> &RetryStore<S, R> {
         self.manager.store()
+    }
+
+    /// Reports to `observer` each acquire, renewal, loss and release by handles that are made from now on: of locks,
+    /// semaphores and read-write locks. `family` names these locks in the program's configuration. Several locks and
+    /// stripes count as locks; a quorum has one lock on each server.
+    ///
+    /// ```
+    /// # #[cfg(feature = "tokio")] {
+    /// use std::time::Duration;
+    /// use lockage::observer::{LeaseChange, LeaseEvent, Observer};
+    /// use lockage::runtime::Tokio;
+    /// use lockage::{Locks, RetryStore};
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// struct Alarm;
+    ///
+    /// impl Observer for Alarm {
+    ///     fn lease(&self, event: &LeaseEvent<'_>) {
+    ///         if let LeaseChange::Lost { held, loss } = event.change {
+    ///             eprintln!("{} was lost after {held:?}: {loss}", event.key);
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+    /// # let store = MemoryStore::new();
+    /// let store = RetryStore::new(store, Tokio, Duration::from_secs(1));
+    /// let locks = Locks::new(store, Duration::from_secs(30))?.with_observer("invoices", Alarm);
+    /// locks.lock("2024")?.acquire().await?.release().await?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
+    /// ```
+    pub fn with_observer(mut self, family: &str, observer: impl Observer) -> Self {
+        let runtime = self.manager.runtime().clone();
+        self.options.observer = Some(LeaseObserver::new(family, observer, runtime).into());
+        self
     }
 
     /// Returns a new owner, different from all others.

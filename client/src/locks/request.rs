@@ -8,7 +8,6 @@ use lockage_core::rw_lock::{self, Mode};
 use lockage_core::semaphore::{self, PermitId};
 use lockage_core::{Command, Timestamp};
 
-use super::guard::Released;
 use super::kind::{Kind, Permits, Side};
 use super::waiting::NextAttempt;
 use crate::error::StoreError;
@@ -79,6 +78,18 @@ pub enum Busy {
         /// When their leases end, without earlier renewals, releases or owners.
         retry_after: Duration,
     },
+}
+
+/// The outcome of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Released {
+    /// The lock is free.
+    Free,
+    /// The owner still holds it, this many times.
+    Held(u64),
+    /// It was no longer held: its lease had ended, or it was freed by force. If it is a lock, this is its present
+    /// holder, if any.
+    NotHeld(Option<Holder>),
 }
 
 impl AcquireRequest {

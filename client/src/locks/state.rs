@@ -7,8 +7,9 @@ use std::time::Duration;
 use lockage_core::Timestamp;
 use lockage_core::flow::{Plan, Renewals};
 
-use super::lease::{Lease, Loss};
+use super::lease::Lease;
 use super::request::AcquireRequest;
+use crate::error::Loss;
 use crate::key::Key;
 use crate::observer::LeaseChange;
 use crate::runtime::Executor;

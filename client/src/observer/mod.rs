@@ -57,9 +57,8 @@ pub use store::ObservedStore;
 use isolated::Isolated;
 
 pub use crate::error::ErrorKind;
-use crate::error::{Error, StoreError};
+use crate::error::{Error, Loss, StoreError};
 use crate::key::Key;
-use crate::locks::Loss;
 
 /// Receives the events of limiters, locks and stores. By default, each method does nothing.
 ///

@@ -17,9 +17,9 @@ use futures_util::{FutureExt, StreamExt};
 use lockage_core::{AcquireEach, Decision, MAX_COSTS, ReplyError};
 use slab::Slab;
 
-use super::{Coalescing, QueueFull, Subject};
-use crate::error::{Error, StoreError};
-use crate::limiter::circuit_breaker::OwnedReport;
+use super::{Coalescing, Subject};
+use crate::error::{Error, QueueFull, StoreError};
+use crate::limiter::circuit_breaker::{Report, is_answered};
 use crate::runtime::Executor;
 use crate::sync::{Mutex, MutexGuard, lock};
 
@@ -29,13 +29,12 @@ pub(super) type Outcome = Result<Vec<Decision>, Error>;
 /// A call, with an outcome for each of its keys.
 pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
 
-/// Makes a call of its keys and what is asked for each, which reports what came of it.
-pub(super) type Dispatch =
-    dyn Fn(Vec<(Arc<Subject>, AcquireEach)>, Vec<OwnedReport>) -> Sending + Send + Sync;
+/// Makes a call of its keys and the requests for each.
+pub(super) type Dispatch = dyn Fn(Vec<(Arc<Subject>, AcquireEach)>) -> Sending + Send + Sync;
 
 /// How much may be in flight at one time.
 #[derive(Clone, Copy)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     /// In a call.
     pub(super) keys: usize,
     pub(super) calls: usize,
@@ -46,18 +45,18 @@ pub(super) struct Room {
 const FEWEST_KEYS: usize = 8;
 
 /// A request that has no answer yet. If it is dropped without one, that is its answer.
-pub(super) struct Rider {
+pub(super) struct Waiter {
     cost: u64,
-    report: Option<OwnedReport>,
+    report: Option<Report>,
     is_sent: bool,
     answer: Option<oneshot::Sender<Result<Decision, Error>>>,
 }
 
-impl Rider {
-    fn answer(mut self, told: Result<Decision, Error>) {
+impl Waiter {
+    fn answer(mut self, result: Result<Decision, Error>) {
         if let Some(answer) = self.answer.take() {
-            // It may have gone.
-            _ = answer.send(told);
+            // The caller may have left.
+            _ = answer.send(result);
         }
     }
 
@@ -66,13 +65,13 @@ impl Rider {
     }
 }
 
-impl Drop for Rider {
+impl Drop for Waiter {
     fn drop(&mut self) {
         let Some(answer) = self.answer.take() else { return };
         let cause = "the runtime of the task that sends requests has ended".into();
-        let told =
+        let error =
             if self.is_sent { StoreError::Unknown(cause) } else { StoreError::NotDone(cause) };
-        _ = answer.send(Err(told.into()));
+        _ = answer.send(Err(error.into()));
     }
 }
 
@@ -86,27 +85,27 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct Asked {
     /// The executors on which a driver runs, or is about to.
-    lanes: BTreeMap<Executor, Lane>,
-    told: Coalescing,
+    inboxes: BTreeMap<Executor, Inbox>,
+    stats: Coalescing,
 }
 
-/// What the callers of one executor leave to its driver.
+/// The requests of one executor's callers, until its driver takes them.
 #[derive(Default)]
-struct Lane {
-    requests: Vec<(Subject, Rider)>,
+struct Inbox {
+    requests: Vec<(Subject, Waiter)>,
     /// Whether a caller has left before its answer.
     has_left: bool,
     /// The driver's, where it waits.
     waker: Option<Waker>,
     /// Whether it waits for requests, and not only for callers that leave.
-    has_room: bool,
+    has_capacity: bool,
 }
 
-/// Whom a caller has to call.
-pub(super) enum Ring {
-    Nobody,
-    Wake(Waker),
-    Start,
+/// What a caller has to wake or start, so that its request is sent.
+pub(super) enum Wake {
+    Nothing,
+    Driver(Waker),
+    NewDriver,
 }
 
 impl Queue {
@@ -114,8 +113,8 @@ impl Queue {
         Queue { asked: Mutex::default(), max_waiting }
     }
 
-    pub(super) fn told(&self) -> Coalescing {
-        self.asked().told
+    pub(super) fn stats(&self) -> Coalescing {
+        self.asked().stats
     }
 
     /// Takes a request on, which is sent on this executor.
@@ -124,40 +123,40 @@ impl Queue {
         here: Executor,
         subject: Subject,
         cost: u64,
-        report: Option<OwnedReport>,
+        report: Option<Report>,
         answer: oneshot::Sender<Result<Decision, Error>>,
-    ) -> Result<Ring, QueueFull> {
+    ) -> Result<Wake, QueueFull> {
         let mut asked = self.asked();
-        if asked.told.waiting == self.max_waiting {
-            asked.told.refused += 1;
+        if asked.stats.waiting == self.max_waiting {
+            asked.stats.refused += 1;
             return Err(QueueFull { max_waiting: self.max_waiting });
         }
-        asked.told.waiting += 1;
-        asked.told.requests += 1;
-        let rider = Rider { cost, report, is_sent: false, answer: Some(answer) };
+        asked.stats.waiting += 1;
+        asked.stats.requests += 1;
+        let waiter = Waiter { cost, report, is_sent: false, answer: Some(answer) };
         let mut is_driven = true;
-        let lane = asked.lanes.entry(here).or_insert_with(|| {
+        let inbox = asked.inboxes.entry(here).or_insert_with(|| {
             is_driven = false;
-            Lane::default()
+            Inbox::default()
         });
-        lane.requests.push((subject, rider));
+        inbox.requests.push((subject, waiter));
         if !is_driven {
-            return Ok(Ring::Start);
+            return Ok(Wake::NewDriver);
         }
-        let waker = if lane.has_room { lane.waker.take() } else { None };
-        Ok(waker.map_or(Ring::Nobody, Ring::Wake))
+        let waker = if inbox.has_capacity { inbox.waker.take() } else { None };
+        Ok(waker.map_or(Wake::Nothing, Wake::Driver))
     }
 
     /// A caller goes that asked on this executor, with its answer or before.
-    pub(super) fn leave(&self, here: Executor, is_told: bool) {
+    pub(super) fn leave(&self, here: Executor, is_answered: bool) {
         let mut asked = self.asked();
-        asked.told.waiting -= 1;
-        if is_told {
+        asked.stats.waiting -= 1;
+        if is_answered {
             return;
         }
-        let Some(lane) = asked.lanes.get_mut(&here) else { return };
-        lane.has_left = true;
-        let waker = lane.waker.take();
+        let Some(inbox) = asked.inboxes.get_mut(&here) else { return };
+        inbox.has_left = true;
+        let waker = inbox.waker.take();
         drop(asked);
         waker.into_iter().for_each(Waker::wake);
     }
@@ -172,30 +171,32 @@ impl Queue {
 pub(super) struct Driver {
     queue: Arc<Queue>,
     here: Executor,
-    room: Room,
+    capacity: Capacity,
     dispatch: Arc<Dispatch>,
-    /// The line of each key that has requests or a call in flight.
-    lines: Slab<Line>,
+    /// The queue of each key that has requests or a call in flight.
+    keys: Slab<KeyQueue>,
     /// Where it is.
-    places: HashMap<Arc<Subject>, usize, RandomState>,
-    /// The lines with requests and no call in flight.
+    by_subject: HashMap<Arc<Subject>, usize, RandomState>,
+    /// The keys with requests and no call in flight.
     ready: VecDeque<usize>,
-    /// The requests in each call.
-    seats: Slab<Call>,
+    /// The waiters of each call.
+    in_flight: Slab<Call>,
     calls: FuturesUnordered<Numbered>,
     /// Whether it came to its end by itself: callers may have started another one since.
     has_ended: bool,
 }
 
-struct Line {
+struct KeyQueue {
     subject: Arc<Subject>,
     /// Those that are in no call.
-    riders: VecDeque<Rider>,
+    waiters: VecDeque<Waiter>,
 }
 
 struct Call {
-    /// The riders of each of its lines.
-    seats: Vec<(usize, VecDeque<Rider>)>,
+    /// The waiters of each of its keys.
+    waiters: Vec<(usize, VecDeque<Waiter>)>,
+    /// One for each circuit breaker of its waiters.
+    reports: Vec<Report>,
     end: AbortHandle,
 }
 
@@ -206,12 +207,23 @@ impl Driver {
     pub(super) fn new(
         queue: Arc<Queue>,
         here: Executor,
-        room: Room,
+        capacity: Capacity,
         dispatch: Arc<Dispatch>,
     ) -> Self {
-        let (lines, places, ready, seats, calls) = Default::default();
+        let (keys, by_subject, ready, in_flight, calls) = Default::default();
         let has_ended = false;
-        Driver { queue, here, room, dispatch, lines, places, ready, seats, calls, has_ended }
+        Driver {
+            queue,
+            here,
+            capacity,
+            dispatch,
+            keys,
+            by_subject,
+            ready,
+            in_flight,
+            calls,
+            has_ended,
+        }
     }
 
     /// Ends when no request is left, and nothing is in flight.
@@ -219,11 +231,11 @@ impl Driver {
         loop {
             // All who can ask now do so before the next call is made.
             yield_now().await;
-            if !self.take_on() {
+            if !self.take_requests() {
                 return;
             }
             self.give_up_abandoned();
-            self.begin();
+            self.begin_calls();
             if let Some((number, outcomes)) = poll_fn(|context| self.poll(context)).await {
                 self.finish(number, outcomes);
             }
@@ -231,108 +243,108 @@ impl Driver {
     }
 
     /// Takes what was asked for; or nothing is left to do, and callers start another driver.
-    fn take_on(&mut self) -> bool {
+    fn take_requests(&mut self) -> bool {
         let mut asked = self.queue.asked();
-        let lane = asked.lanes.entry(self.here).or_default();
-        let requests = mem::take(&mut lane.requests);
-        if requests.is_empty() && self.lines.is_empty() {
-            let left = asked.lanes.remove(&self.here);
+        let inbox = asked.inboxes.entry(self.here).or_default();
+        let requests = mem::take(&mut inbox.requests);
+        if requests.is_empty() && self.keys.is_empty() {
+            let left = asked.inboxes.remove(&self.here);
             drop(asked);
             drop(left);
             self.has_ended = true;
             return false;
         }
         drop(asked);
-        for (subject, rider) in requests {
-            let place = match self.places.get(&subject) {
-                Some(place) => *place,
+        for (subject, waiter) in requests {
+            let key = match self.by_subject.get(&subject) {
+                Some(key) => *key,
                 None => self.open(Arc::new(subject)),
             };
-            self.lines[place].riders.push_back(rider);
+            self.keys[key].waiters.push_back(waiter);
         }
         true
     }
 
-    /// Opens the line of a key, and returns where it is.
+    /// Opens the queue of a key, and returns where it is.
     fn open(&mut self, subject: Arc<Subject>) -> usize {
-        let line = Line { subject: Arc::clone(&subject), riders: VecDeque::new() };
-        let place = self.lines.insert(line);
-        self.places.insert(subject, place);
-        self.ready.push_back(place);
-        place
+        let queue = KeyQueue { subject: Arc::clone(&subject), waiters: VecDeque::new() };
+        let key = self.keys.insert(queue);
+        self.by_subject.insert(subject, key);
+        self.ready.push_back(key);
+        key
     }
 
     /// Drops calls without any waiting caller.
     fn give_up_abandoned(&mut self) {
-        if !mem::take(&mut self.queue.asked().lanes.entry(self.here).or_default().has_left) {
+        if !mem::take(&mut self.queue.asked().inboxes.entry(self.here).or_default().has_left) {
             return;
         }
-        for (_, call) in &self.seats {
-            let mut riders = call.seats.iter().flat_map(|(_, riders)| riders);
-            if riders.all(Rider::has_left) {
+        for (_, call) in &self.in_flight {
+            let mut waiters = call.waiters.iter().flat_map(|(_, waiters)| waiters);
+            if waiters.all(Waiter::has_left) {
                 call.end.abort();
             }
         }
     }
 
-    /// Begins calls, as far as there is room. Of calls for many keys it is one, which is on its way before the next one
-    /// follows: a server that gets both at once answers both at once.
-    fn begin(&mut self) {
-        while self.seats.len() < self.room.calls && !self.ready.is_empty() {
-            let (mut asked, mut seats, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+    /// Begins calls, up to the capacity. A call for many keys begins alone, and is on its way before the next one follows:
+    /// a server that gets both at once answers both at once.
+    fn begin_calls(&mut self) {
+        while self.in_flight.len() < self.capacity.calls && !self.ready.is_empty() {
+            let (mut asked, mut joined, mut reports) = (Vec::new(), Vec::new(), Vec::new());
             let mut left = MAX_COSTS;
-            let free = self.room.calls - self.seats.len();
-            let keys = self.ready.len().div_ceil(free).max(FEWEST_KEYS).min(self.room.keys);
-            while seats.len() < keys && left > 0 {
-                let Some(place) = self.ready.pop_front() else { break };
-                let riders = self.board(place, left, &mut reports);
-                if riders.is_empty() {
-                    self.free(place);
+            let free = self.capacity.calls - self.in_flight.len();
+            let keys = self.ready.len().div_ceil(free).max(FEWEST_KEYS).min(self.capacity.keys);
+            while joined.len() < keys && left > 0 {
+                let Some(key) = self.ready.pop_front() else { break };
+                let waiters = self.next_waiters(key, left, &mut reports);
+                if waiters.is_empty() {
+                    self.free(key);
                     continue;
                 }
-                left -= riders.len();
-                let subject = Arc::clone(&self.lines[place].subject);
-                let costs = riders.iter().map(|rider| rider.cost).collect();
+                left -= waiters.len();
+                let subject = Arc::clone(&self.keys[key].subject);
+                let costs = waiters.iter().map(|waiter| waiter.cost).collect();
                 let command = AcquireEach::new(subject.source.nominal(), costs);
                 asked.push((subject, command.expect("each was checked; they fit")));
-                seats.push((place, riders));
+                joined.push((key, waiters));
             }
-            if seats.is_empty() {
+            if joined.is_empty() {
                 continue;
             }
             let mut queue = self.queue.asked();
-            queue.told.calls += 1;
-            queue.told.largest_call = queue.told.largest_call.max(MAX_COSTS - left);
+            queue.stats.calls += 1;
+            queue.stats.largest_call = queue.stats.largest_call.max(MAX_COSTS - left);
             drop(queue);
-            let sending = AssertUnwindSafe((self.dispatch)(asked, reports)).catch_unwind();
+            let sending = AssertUnwindSafe((self.dispatch)(asked)).catch_unwind();
             let (sending, end) = futures_util::future::abortable(sending);
-            let number = self.seats.insert(Call { seats, end });
+            let number = self.in_flight.insert(Call { waiters: joined, reports, end });
             self.calls.push(Box::pin(numbered(number, sending)));
-            if self.room.keys > 1 {
+            if self.capacity.keys > 1 {
                 return;
             }
         }
     }
 
-    /// Returns the first requests of a line, without those whose callers have gone.
-    fn board(
+    /// Returns the first requests of a queue, without those whose callers have gone.
+    fn next_waiters(
         &mut self,
-        place: usize,
+        key: usize,
         most: usize,
-        reports: &mut Vec<OwnedReport>,
-    ) -> VecDeque<Rider> {
-        let Line { subject, riders: line } = &mut self.lines[place];
-        line.retain(|rider| !rider.has_left());
-        let costs = line.iter().map(|rider| rider.cost).take(most);
+        reports: &mut Vec<Report>,
+    ) -> VecDeque<Waiter> {
+        let KeyQueue { subject, waiters: queue } = &mut self.keys[key];
+        queue.retain(|waiter| !waiter.has_left());
+        let costs = queue.iter().map(|waiter| waiter.cost).take(most);
         let count = AcquireEach::fitting(subject.source.limit().as_ref(), costs);
-        let behind = line.split_off(count);
-        let mut riders = mem::replace(line, behind);
-        for rider in &mut riders {
-            rider.is_sent = true;
+        let behind = queue.split_off(count);
+        let mut waiters = mem::replace(queue, behind);
+        for waiter in &mut waiters {
+            waiter.is_sent = true;
             // One call is one failure, however many are in it.
-            reports.extend(rider.report.take().filter(|report| !reports.contains(report)));
+            reports.extend(waiter.report.take().filter(|report| !reports.contains(report)));
         }
-        riders
+        waiters
     }
 
     /// Waits for a call to end, or for something to do.
@@ -341,50 +353,56 @@ impl Driver {
             return Poll::Ready(Some(end));
         }
         let mut asked = self.queue.asked();
-        let lane = asked.lanes.entry(self.here).or_default();
-        lane.has_room = self.seats.len() < self.room.calls;
-        let is_ready = !lane.requests.is_empty() || !self.ready.is_empty();
-        let is_asked = lane.has_left || lane.has_room && is_ready;
-        if is_asked || self.seats.is_empty() {
+        let inbox = asked.inboxes.entry(self.here).or_default();
+        inbox.has_capacity = self.in_flight.len() < self.capacity.calls;
+        let is_ready = !inbox.requests.is_empty() || !self.ready.is_empty();
+        let is_asked = inbox.has_left || inbox.has_capacity && is_ready;
+        if is_asked || self.in_flight.is_empty() {
             return Poll::Ready(None);
         }
-        let before = lane.waker.replace(context.waker().clone());
+        let before = inbox.waker.replace(context.waker().clone());
         drop(asked);
         drop(before);
         Poll::Pending
     }
 
     fn finish(&mut self, number: usize, outcomes: Option<Vec<Outcome>>) {
-        let call = self.seats.remove(number);
+        let call = self.in_flight.remove(number);
         let panicked = || Err(StoreError::Unknown("the call panicked".into()).into());
+        if let Some(outcomes) = &outcomes {
+            // A store that answers for one key is there.
+            let outcome = outcomes.iter().find(|it| is_answered(it)).or(outcomes.first());
+            let reports = call.reports.iter();
+            reports.for_each(|report| outcome.into_iter().for_each(|it| report.call_ended(it)));
+        }
         let mut outcomes = outcomes.map(Vec::into_iter);
-        for (place, riders) in call.seats {
-            hand_out(
-                riders,
+        for (key, waiters) in call.waiters {
+            answer_all(
+                waiters,
                 match &mut outcomes {
                     Some(outcomes) => outcomes.next().unwrap_or_else(|| Err(unexpected())),
                     None => panicked(),
                 },
             );
-            self.free(place);
+            self.free(key);
         }
     }
 
-    /// Frees a line, whose call has ended.
-    fn free(&mut self, place: usize) {
-        if self.lines[place].riders.is_empty() {
-            self.places.remove(&self.lines.remove(place).subject);
+    /// Frees a queue, whose call has ended.
+    fn free(&mut self, key: usize) {
+        if self.keys[key].waiters.is_empty() {
+            self.by_subject.remove(&self.keys.remove(key).subject);
         } else {
-            self.ready.push_back(place);
+            self.ready.push_back(key);
         }
     }
 }
 
 impl Drop for Driver {
-    /// If the runtime ends, waiting callers are told, and the next one starts another driver.
+    /// If the runtime ends, waiting callers get an error, and the next one starts another driver.
     fn drop(&mut self) {
         if !self.has_ended {
-            let left = self.queue.asked().lanes.remove(&self.here);
+            let left = self.queue.asked().inboxes.remove(&self.here);
             drop(left);
         }
     }
@@ -397,17 +415,17 @@ async fn numbered<E>(
     (number, sending.await.ok().and_then(Result::ok))
 }
 
-fn hand_out(riders: VecDeque<Rider>, outcome: Outcome) {
+fn answer_all(waiters: VecDeque<Waiter>, outcome: Outcome) {
     match outcome {
         Ok(decisions) => {
             let mut decisions = decisions.into_iter();
-            for rider in riders {
-                rider.answer(decisions.next().ok_or_else(unexpected));
+            for waiter in waiters {
+                waiter.answer(decisions.next().ok_or_else(unexpected));
             }
         }
         Err(error) => {
             let again = shared(error);
-            riders.into_iter().for_each(|rider| rider.answer(Err(again())));
+            waiters.into_iter().for_each(|waiter| waiter.answer(Err(again())));
         }
     }
 }

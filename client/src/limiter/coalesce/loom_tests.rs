@@ -44,14 +44,14 @@ impl Answer {
 /// Returns a coalescer whose calls wait for this answer, and tell each request its cost.
 fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
-    let dispatch = move |asked: Vec<(Arc<Subject>, AcquireEach)>, _| -> Sending {
+    let dispatch = move |asked: Vec<(Arc<Subject>, AcquireEach)>| -> Sending {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             poll_fn(|context| answer.poll(context)).await;
             asked.iter().map(|(_, command)| Ok(costs(command).map(decision).collect())).collect()
         })
     };
-    Arc::new(Coalescer::new(Still, 10, Room { keys: 2, calls: 1 }, dispatch))
+    Arc::new(Coalescer::of(Still, 10, Capacity { keys: 2, calls: 1 }, dispatch))
 }
 
 /// Returns by how much each request lowers what remains.
@@ -99,7 +99,7 @@ fn each_who_waits_is_told() {
         let other = thread::spawn(move || block_on(ask(&other, 2)));
         assert_eq!(block_on(ask(&coalescer, 1)), 1);
         assert_eq!(other.join().unwrap(), 2);
-        let told = coalescer.queue.told();
+        let told = coalescer.stats();
         assert_eq!((told.requests, told.waiting), (2, 0));
     });
 }
@@ -115,7 +115,7 @@ fn who_goes_leaves_the_call_to_the_others() {
         let other = thread::spawn(move || block_on(ask_and_go(&other)));
         assert_eq!(block_on(ask(&coalescer, 1)), 1);
         other.join().unwrap();
-        assert_eq!(coalescer.queue.told().waiting, 0);
+        assert_eq!(coalescer.stats().waiting, 0);
     });
 }
 

@@ -10,129 +10,18 @@ mod loom_tests;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::iter::once;
 use std::sync::Arc;
 
 use futures_channel::oneshot;
 use lockage_core::{AcquireEach, ConfigError, Decision, ReplyError};
 
-use self::driver::{Driver, Queue, Ring, Room, Sending};
-use super::call::{Call, Outcome};
-use super::circuit_breaker::{OwnedReport, is_answered};
+use self::driver::{Capacity, Driver, Queue, Sending, Wake};
+use super::circuit_breaker::Report;
 use super::limit_source::LimitSource;
-use super::pipeline::{Next, Stage, Target};
-use super::{COALESCING, Limiter};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::runtime::{Executor, Spawn};
 use crate::store::Store;
-
-impl<S: Store + Clone + 'static> Limiter<S> {
-    /// Puts requests that arrive for one id while a call for it is in flight into one next call.
-    ///
-    /// Requests keep their order. A call takes at most [`MAX_COSTS`](lockage_core::MAX_COSTS) of them, and the rest
-    /// follow in later calls. Under a stored limit, or one of several with a log or a leaky bucket, a call takes at
-    /// most [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS). Each caller gets exactly the decision that it would have
-    /// got alone. A request that finds no call in flight is sent as soon as `runtime` runs the sending task.
-    ///
-    /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server, through both clients)
-    /// gets the requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two
-    /// calls at a time, which share more than 8 ids that come together. During two calls, a request for any id waits
-    /// until one of them ends.
-    ///
-    /// Only [`Limiter::try_acquire`] and `acquire_within` are coalesced; all other verbs go alone and do not queue. So
-    /// does an `acquire_within` that waits for its turn in a [`LeakyBucket`](crate::limiter::LeakyBucket). At most
-    /// `max_waiting` callers (at least 1) wait for an answer, for all ids together; one more gets [`Error::QueueFull`],
-    /// even with a fallback, since the store is not away. Clones share the queue. Blocking callers have no coalescing.
-    ///
-    /// On a [`RetryStore`](crate::RetryStore) a waiter has an answer within two timeouts: that of the call in flight,
-    /// and its own. Each call that earlier requests for the same id fill adds one; in batches, each thousand requests
-    /// or 128 ids do.
-    ///
-    /// A request dropped before its call is sent is not sent. Dropped later, it may be charged: the call goes on for
-    /// the others, and is dropped with the last of them. Each tokio runtime sends the requests of its own callers, which
-    /// another one that ends or is blocked does not delay. If it ends itself, an unsent request is `NotDone`, and any
-    /// other `Unknown`. In a batch, each id gets its own outcome, and all ids share a failure of the call. All callers
-    /// in a failed call get its error; its shared cause is behind [`source`](std::error::Error::source). To
-    /// [`Limiter::with_fallback`] it is one failure, and each caller gets the fallback's answer.
-    ///
-    /// ```
-    /// # #[cfg(feature = "tokio")] {
-    /// use std::time::Duration;
-    /// use lockage::runtime::Tokio;
-    /// use lockage::{Limiter, RetryStore};
-    /// # use lockage_memory::MemoryStore;
-    ///
-    /// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-    /// # let store = MemoryStore::new();
-    /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
-    /// let limiter = Limiter::new(store, "token-bucket 1000/s burst 200".parse()?)
-    ///     .with_prefix("tenants")?
-    ///     .with_coalescing(Tokio, 10_000)?;
-    /// let (first, second) =
-    ///     tokio::join!(limiter.try_acquire("tenant:7", 1), limiter.try_acquire("tenant:7", 1));
-    /// assert_eq!((first?.remaining, second?.remaining), (199, 198));
-    /// let told = limiter.coalescing().expect("it coalesces");
-    /// println!("{} requests in {} calls", told.requests, told.calls);
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
-    /// ```
-    ///
-    /// # Errors
-    /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with request ids,
-    /// which a shared call cannot carry.
-    pub fn with_coalescing<R: Spawn>(
-        mut self,
-        runtime: R,
-        max_waiting: usize,
-    ) -> Result<Self, ConfigError> {
-        if max_waiting == 0 {
-            return Err(ConfigError::Zero { what: "number of callers who may wait" });
-        }
-        let store = Arc::new(self.store.clone());
-        let room = if store.supports_batch() { MANY_KEYS } else { ONE_KEY };
-        let dispatch =
-            move |asked: Vec<(Arc<Subject>, AcquireEach)>, reports: Vec<OwnedReport>| -> Sending {
-                let store = Arc::clone(&store);
-                Box::pin(async move {
-                    let outcomes = send(&*store, &asked).await;
-                    // A store that answers for one key is there.
-                    let told = outcomes.iter().find(|it| is_answered(it)).or(outcomes.first());
-                    for report in reports {
-                        told.into_iter().for_each(|told| report.tell(told));
-                    }
-                    outcomes
-                })
-            };
-        let coalescer = Coalescer::new(runtime, max_waiting, room, dispatch);
-        self.stages.coalescing = Some(Arc::new(coalescer));
-        self.checked(COALESCING)
-    }
-}
-
-impl<S> Limiter<S> {
-    /// Returns the statistics of coalescing; `None` without [`Limiter::with_coalescing`].
-    pub fn coalescing(&self) -> Option<Coalescing> {
-        self.stages.coalescing.as_ref().map(|coalescer| coalescer.queue.told())
-    }
-}
-
-impl Stage for Coalescer {
-    async fn run<C: Call, N: Next>(
-        &self,
-        target: &Target<'_>,
-        call: &C,
-        next: &N,
-    ) -> Result<C::Outcome, Error> {
-        let Some(acquire) = call.as_acquire().filter(|acquire| !acquire.goes_alone) else {
-            return next.run(target, call).await;
-        };
-        let subject = Subject { key: target.key.clone(), source: target.source.clone() };
-        let report = target.report.map(|report| report.owned());
-        let decision = self.wait(subject, acquire.cost, report).await?;
-        C::Outcome::of(once(decision))
-            .ok_or_else(|| StoreError::from(ReplyError::Unexpected).into())
-    }
-}
 
 /// What requests must have in common to be decided in one command, and to wait in one line.
 #[derive(Clone, PartialEq, Eq)]
@@ -164,20 +53,12 @@ pub struct Coalescing {
     pub waiting: usize,
 }
 
-/// Too many callers wait for an answer already. Nothing was sent, and it is safe to try again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the queue is full: {max_waiting} callers wait for an answer")]
-pub struct QueueFull {
-    /// The most callers that may wait.
-    pub max_waiting: usize,
-}
-
 /// A batch takes this many keys, during which a server does nothing else. Two calls at a time keep both sides busy;
 /// more would be smaller.
-const MANY_KEYS: Room = Room { keys: 128, calls: 2 };
+const MANY_KEYS: Capacity = Capacity { keys: 128, calls: 2 };
 
 /// All others get a call for each key.
-const ONE_KEY: Room = Room { keys: 1, calls: usize::MAX };
+const ONE_KEY: Capacity = Capacity { keys: 1, calls: usize::MAX };
 
 /// Returns an outcome for each key.
 async fn send<S: Store>(
@@ -225,60 +106,79 @@ pub(super) struct Coalescer {
 }
 
 impl Coalescer {
-    fn new(
+    /// Coalesces calls of `store` for at most `max_waiting` callers.
+    pub(super) fn new(
+        runtime: impl Spawn,
+        store: impl Store + 'static,
+        max_waiting: usize,
+    ) -> Result<Self, ConfigError> {
+        if max_waiting == 0 {
+            return Err(ConfigError::Zero { what: "number of callers who may wait" });
+        }
+        let store = Arc::new(store);
+        let capacity = if store.supports_batch() { MANY_KEYS } else { ONE_KEY };
+        let dispatch = move |asked: Vec<(Arc<Subject>, AcquireEach)>| -> Sending {
+            let store = Arc::clone(&store);
+            Box::pin(async move { send(&*store, &asked).await })
+        };
+        Ok(Coalescer::of(runtime, max_waiting, capacity, dispatch))
+    }
+
+    fn of(
         runtime: impl Spawn,
         max_waiting: usize,
-        room: Room,
-        dispatch: impl Fn(Vec<(Arc<Subject>, AcquireEach)>, Vec<OwnedReport>) -> Sending
-        + Send
-        + Sync
-        + 'static,
+        capacity: Capacity,
+        dispatch: impl Fn(Vec<(Arc<Subject>, AcquireEach)>) -> Sending + Send + Sync + 'static,
     ) -> Self {
         let (dispatch, queue) = (Arc::new(dispatch), Arc::new(Queue::new(max_waiting)));
         let spawn = runtime.clone();
         let start = move |queue, here| {
-            spawn.spawn(Driver::new(queue, here, room, dispatch.clone()).run());
+            spawn.spawn(Driver::new(queue, here, capacity, dispatch.clone()).run());
         };
         let executor = Box::new(move || runtime.executor());
         Coalescer { queue, executor, start: Box::new(start) }
     }
 
-    async fn wait(
+    pub(super) fn stats(&self) -> Coalescing {
+        self.queue.stats()
+    }
+
+    pub(super) async fn wait(
         &self,
         subject: Subject,
         cost: u64,
-        report: Option<OwnedReport>,
+        report: Option<Report>,
     ) -> Result<Decision, Error> {
-        let (answer, told) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let here = (self.executor)();
-        let ring = self.queue.ask(here, subject, cost, report, answer)?;
-        let mut place = Place { queue: &self.queue, here, is_told: false };
-        match ring {
-            Ring::Nobody => {}
-            Ring::Wake(waker) => waker.wake(),
-            Ring::Start => (self.start)(Arc::clone(&self.queue), here),
+        let wake = self.queue.ask(here, subject, cost, report, sender)?;
+        let mut waiting = Waiting { queue: &self.queue, here, is_answered: false };
+        match wake {
+            Wake::Nothing => {}
+            Wake::Driver(waker) => waker.wake(),
+            Wake::NewDriver => (self.start)(Arc::clone(&self.queue), here),
         }
-        let told = told.await;
-        place.is_told = true;
-        told.expect("a request that is dropped is answered by that")
+        let answer = answer.await;
+        waiting.is_answered = true;
+        answer.expect("a request that is dropped is answered by that")
     }
 }
 
-/// The place of a waiting caller.
-struct Place<'a> {
+/// A caller that waits for its answer.
+struct Waiting<'a> {
     queue: &'a Queue,
     here: Executor,
-    is_told: bool,
+    is_answered: bool,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.queue.leave(self.here, self.is_told);
+        self.queue.leave(self.here, self.is_answered);
     }
 }
 
 impl fmt::Debug for Coalescer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.queue.told().fmt(f)
+        self.stats().fmt(f)
     }
 }

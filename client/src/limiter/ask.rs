@@ -1,0 +1,186 @@
+//! What a caller asks for, and the answer.
+
+use std::time::Duration;
+
+use lockage_core::{
+    Acquire, AcquireEach, Decision, Peek, RequestId, Reservation, Reserve, Reserved, Ticket, Turn,
+};
+use smallvec::{SmallVec, smallvec};
+
+use super::limit_source::LimitSource;
+use crate::error::Error;
+use crate::key::Key;
+
+/// Asks for decisions on requests of one id.
+#[derive(Clone, Copy)]
+pub(super) struct Ask<'a> {
+    pub(super) id: &'a str,
+    pub(super) key: &'a Key,
+    pub(super) source: &'a LimitSource,
+    /// One, or several with [`Mode::Each`].
+    pub(super) costs: &'a [u64],
+    pub(super) mode: Mode<'a>,
+    /// How long the caller waits to be admitted, beyond which a denial is final.
+    pub(super) patience: Duration,
+    /// The latest turn that the caller takes, where there may be turns.
+    pub(super) latest_turn: Option<Duration>,
+    /// Names the request for that long: the store takes all calls under one name for one.
+    pub(super) name: Option<(RequestId, Duration)>,
+    /// Whether it must not wait for the calls of others.
+    pub(super) goes_alone: bool,
+}
+
+/// How requests are decided. Commands were checked, and stand for the limit that the limiter has.
+#[derive(Clone, Copy)]
+pub(super) enum Mode<'a> {
+    /// Admits a request. Its command is made when it is sent, since copies of a limit take time.
+    Acquire,
+    /// Admits a request that its caller named, and that may have been made before.
+    Repeat(&'a Acquire),
+    /// Admits several requests, each by itself.
+    Each(&'a AcquireEach),
+    /// Decides, and charges nothing.
+    Peek(&'a Peek),
+    /// Admits a request to a turn that can be given back.
+    TakeTurn(&'a Acquire),
+    /// Admits a request that only the store can keep.
+    Reserve(&'a Reserve),
+}
+
+impl Mode<'_> {
+    /// Returns whether what it admits is charged.
+    pub(super) fn charges(self) -> bool {
+        !matches!(self, Mode::Peek(_))
+    }
+}
+
+impl<'a> Ask<'a> {
+    pub(super) fn new(
+        id: &'a str,
+        key: &'a Key,
+        source: &'a LimitSource,
+        costs: &'a [u64],
+        mode: Mode<'a>,
+    ) -> Self {
+        let (patience, latest_turn, name, goes_alone) = (Duration::ZERO, None, None, false);
+        Ask { id, key, source, costs, mode, patience, latest_turn, name, goes_alone }
+    }
+
+    /// Makes it the call of a caller that waits for `patience` and takes no later turn. Where there may be turns it goes
+    /// alone, since callers that share a call share its latest turn.
+    pub(super) fn within(self, patience: Duration) -> Self {
+        match self.source.may_have_turns() {
+            false => Ask { patience, ..self },
+            true => Ask { patience, latest_turn: Some(patience), goes_alone: true, ..self },
+        }
+    }
+
+    /// Returns whether no answer but the store's will do.
+    pub(super) fn needs_store(&self) -> bool {
+        matches!(self.mode, Mode::Reserve(_))
+    }
+
+    /// Returns whether a known denial answers it, and callers in line come before it. A peek does not wait, and a
+    /// repetition may have been admitted before.
+    pub(super) fn takes_known_denial(&self) -> bool {
+        matches!(self.mode, Mode::Acquire | Mode::Each(_) | Mode::TakeTurn(_))
+    }
+
+    /// Returns whether the limiter names it, so that it can be retried.
+    pub(super) fn wants_name(&self) -> bool {
+        matches!(self.mode, Mode::Acquire | Mode::TakeTurn(_)) && self.name.is_none()
+    }
+
+    /// Returns the cost of a request that can share a call.
+    pub(super) fn shared_cost(&self) -> Option<u64> {
+        self.single_cost().filter(|_| !self.goes_alone)
+    }
+
+    /// Returns the cost of a plain acquire.
+    pub(super) fn single_cost(&self) -> Option<u64> {
+        match (self.mode, self.costs) {
+            (Mode::Acquire, &[cost]) => Some(cost),
+            _ => None,
+        }
+    }
+
+    /// Returns the command of a plain acquire.
+    pub(super) fn acquire(&self) -> Result<Acquire, Error> {
+        let command = Acquire::new(self.source.nominal(), self.costs[0])?;
+        self.named(match self.latest_turn {
+            Some(latest) => command.within(latest),
+            None => command,
+        })
+    }
+
+    /// Returns the command under the name of this call.
+    pub(super) fn named(&self, command: Acquire) -> Result<Acquire, Error> {
+        Ok(match self.name {
+            Some((name, window)) => command.with_request(name, window)?,
+            None => command,
+        })
+    }
+}
+
+/// The decisions on all costs of an [`Ask`], in order.
+pub(super) struct Answer {
+    pub(super) decisions: SmallVec<[Decision; 1]>,
+    pub(super) ticket: Option<Ticket>,
+    pub(super) reservation: Option<Reservation>,
+}
+
+impl Answer {
+    /// Decides each cost, without the store.
+    pub(super) fn each(costs: &[u64], decide: impl Fn(u64) -> Decision) -> Self {
+        costs.iter().map(|&cost| decide(cost)).collect::<SmallVec<_>>().into()
+    }
+
+    /// Returns the decision on the only cost.
+    pub(super) fn decision(mut self) -> Decision {
+        self.decisions.pop().expect("each cost has a decision")
+    }
+
+    pub(super) fn turn(mut self) -> Turn {
+        let ticket = self.ticket.take();
+        let mut turn = Turn::from(self.decision());
+        turn.ticket = ticket;
+        turn
+    }
+
+    pub(super) fn reserved(self) -> Reserved {
+        let reservation = self.reservation;
+        let mut reserved = Reserved::from(self.decision());
+        reserved.reservation = reservation;
+        reserved
+    }
+}
+
+impl From<SmallVec<[Decision; 1]>> for Answer {
+    fn from(decisions: SmallVec<[Decision; 1]>) -> Self {
+        Answer { decisions, ticket: None, reservation: None }
+    }
+}
+
+impl From<Decision> for Answer {
+    fn from(decision: Decision) -> Self {
+        Answer::from(smallvec![decision])
+    }
+}
+
+impl From<Vec<Decision>> for Answer {
+    fn from(decisions: Vec<Decision>) -> Self {
+        Answer::from(SmallVec::from_vec(decisions))
+    }
+}
+
+impl From<Turn> for Answer {
+    fn from(Turn { decision, ticket, .. }: Turn) -> Self {
+        Answer { ticket, ..decision.into() }
+    }
+}
+
+impl From<Reserved> for Answer {
+    fn from(Reserved { decision, reservation, .. }: Reserved) -> Self {
+        Answer { reservation, ..decision.into() }
+    }
+}
