@@ -1,11 +1,9 @@
 //! What a caller asks for, and the answer.
 
+use std::slice::{from_mut, from_ref};
 use std::time::Duration;
 
-use lockage_core::{
-    Acquire, AcquireEach, Decision, Peek, RequestId, Reservation, Reserve, Reserved, Ticket, Turn,
-};
-use smallvec::{SmallVec, smallvec};
+use lockage_core::{Acquire, AcquireEach, Decision, Peek, RequestId, Reserve, Reserved, Turn};
 
 use super::limit_source::LimitSource;
 use crate::error::Error;
@@ -106,11 +104,14 @@ impl<'a> Ask<'a> {
 
     /// Returns the command of a plain acquire.
     pub(super) fn acquire(&self) -> Result<Acquire, Error> {
-        let command = Acquire::new(self.source.nominal(), self.costs[0])?;
-        self.named(match self.latest_turn {
-            Some(latest) => command.within(latest),
-            None => command,
-        })
+        let mut command = Acquire::new(self.source.nominal(), self.costs[0])?;
+        if let Some(latest) = self.latest_turn {
+            command = command.within(latest);
+        }
+        if let Some((name, window)) = self.name {
+            command = command.with_request(name, window)?;
+        }
+        Ok(command)
     }
 
     /// Returns the command under the name of this call.
@@ -122,65 +123,72 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// The decisions on all costs of an [`Ask`], in order.
-pub(super) struct Answer {
-    pub(super) decisions: SmallVec<[Decision; 1]>,
-    pub(super) ticket: Option<Ticket>,
-    pub(super) reservation: Option<Reservation>,
+/// The decisions on all costs of an [`Ask`]. All calls move one, so what few have is in a box.
+pub(super) enum Answer {
+    One(Decision),
+    /// In the order of the costs.
+    Each(Vec<Decision>),
+    Turn(Box<Turn>),
+    Reserved(Box<Reserved>),
 }
 
 impl Answer {
-    /// Decides each cost, without the store.
-    pub(super) fn each(costs: &[u64], decide: impl Fn(u64) -> Decision) -> Self {
-        costs.iter().map(|&cost| decide(cost)).collect::<SmallVec<_>>().into()
+    /// Makes the answer of decisions that are not the store's, one for each cost.
+    pub(super) fn of(ask: &Ask<'_>, decisions: impl IntoIterator<Item = Decision>) -> Self {
+        let mut decisions = decisions.into_iter();
+        match ask.mode {
+            Mode::Each(_) => Answer::Each(decisions.collect()),
+            _ => Answer::One(decisions.next().expect("each cost has a decision")),
+        }
+    }
+
+    pub(super) fn decisions(&self) -> &[Decision] {
+        match self {
+            Answer::One(decision) => from_ref(decision),
+            Answer::Each(decisions) => decisions,
+            Answer::Turn(turn) => from_ref(&turn.decision),
+            Answer::Reserved(reserved) => from_ref(&reserved.decision),
+        }
+    }
+
+    pub(super) fn decisions_mut(&mut self) -> &mut [Decision] {
+        match self {
+            Answer::One(decision) => from_mut(decision),
+            Answer::Each(decisions) => decisions,
+            Answer::Turn(turn) => from_mut(&mut turn.decision),
+            Answer::Reserved(reserved) => from_mut(&mut reserved.decision),
+        }
     }
 
     /// Returns the decision on the only cost.
-    pub(super) fn decision(mut self) -> Decision {
-        self.decisions.pop().expect("each cost has a decision")
+    #[inline]
+    pub(super) fn decision(self) -> Decision {
+        match self {
+            Answer::One(decision) => decision,
+            Answer::Each(mut decisions) => decisions.pop().expect("each cost has a decision"),
+            Answer::Turn(turn) => turn.decision,
+            Answer::Reserved(reserved) => reserved.decision,
+        }
     }
 
-    pub(super) fn turn(mut self) -> Turn {
-        let ticket = self.ticket.take();
-        let mut turn = Turn::from(self.decision());
-        turn.ticket = ticket;
-        turn
+    pub(super) fn each(self) -> Vec<Decision> {
+        match self {
+            Answer::Each(decisions) => decisions,
+            other => vec![other.decision()],
+        }
+    }
+
+    pub(super) fn turn(self) -> Turn {
+        match self {
+            Answer::Turn(turn) => *turn,
+            other => other.decision().into(),
+        }
     }
 
     pub(super) fn reserved(self) -> Reserved {
-        let reservation = self.reservation;
-        let mut reserved = Reserved::from(self.decision());
-        reserved.reservation = reservation;
-        reserved
-    }
-}
-
-impl From<SmallVec<[Decision; 1]>> for Answer {
-    fn from(decisions: SmallVec<[Decision; 1]>) -> Self {
-        Answer { decisions, ticket: None, reservation: None }
-    }
-}
-
-impl From<Decision> for Answer {
-    fn from(decision: Decision) -> Self {
-        Answer::from(smallvec![decision])
-    }
-}
-
-impl From<Vec<Decision>> for Answer {
-    fn from(decisions: Vec<Decision>) -> Self {
-        Answer::from(SmallVec::from_vec(decisions))
-    }
-}
-
-impl From<Turn> for Answer {
-    fn from(Turn { decision, ticket, .. }: Turn) -> Self {
-        Answer { ticket, ..decision.into() }
-    }
-}
-
-impl From<Reserved> for Answer {
-    fn from(Reserved { decision, reservation, .. }: Reserved) -> Self {
-        Answer { reservation, ..decision.into() }
+        match self {
+            Answer::Reserved(reserved) => *reserved,
+            other => other.decision().into(),
+        }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::Step;
-use lockage_core::{Adjust, Adjusted, LimitCommand, TakeTurn};
+use lockage_core::{Adjust, Adjusted, Decision, LimitCommand, TakeTurn};
 
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
@@ -47,7 +47,8 @@ impl<S: Store> Limiter<S> {
                     None => self.lines.overtaken(&ask),
                 };
                 match overtaken {
-                    Some(denials) => Ok(denials.into()),
+                    Some(denied) => Ok(denied),
+                    None if self.options.are_none() => self.send(&ask).await,
                     None => self.decide_in_turn(&ask).await,
                 }
             }
@@ -61,9 +62,6 @@ impl<S: Store> Limiter<S> {
 
     /// Decides for a caller that overtakes no other in line.
     pub(super) async fn decide_in_turn(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        if self.options.are_none() {
-            return self.send(ask).await;
-        }
         let mut answer = self.spend_or_ask(ask).await;
         if let Some(fallback) = &self.options.fallback {
             answer = answer.or_else(|error| fallback.answer(ask, error));
@@ -81,10 +79,10 @@ impl<S: Store> Limiter<S> {
         };
         for may_wait in [true, false] {
             match held.next(ask, cost, may_wait) {
-                permits::Step::Spent(decision) => return Ok(decision.into()),
+                permits::Step::Spent(decision) => return Ok(Answer::One(decision)),
                 permits::Step::Wait(answer) => {
                     if let Some(decision) = held.answer(answer).await {
-                        return Ok(decision.into());
+                        return Ok(Answer::One(decision));
                     }
                 }
                 permits::Step::Ask(asking) => {
@@ -92,7 +90,7 @@ impl<S: Store> Limiter<S> {
                     let whole = Ask { costs: &costs, name: None, goes_alone: true, ..*ask };
                     let decision = self.ask(&whole).await?.decision();
                     match asking.answered(decision, ask.source) {
-                        Some(decision) => return Ok(decision.into()),
+                        Some(decision) => return Ok(Answer::One(decision)),
                         None => break,
                     }
                 }
@@ -126,7 +124,7 @@ impl<S: Store> Limiter<S> {
         };
         if let (Some(coalescer), Some(cost)) = (coalescing, ask.shared_cost()) {
             let subject = Subject { key: ask.key.clone(), source: ask.source.clone() };
-            return coalescer.wait(subject, cost, report).await.map(Answer::from);
+            return coalescer.wait(subject, cost, report).await.map(Answer::One);
         }
         let name = match idempotency {
             Some(idempotency) if ask.wants_name() => Some(idempotency.name()),
@@ -141,21 +139,35 @@ impl<S: Store> Limiter<S> {
 
     /// Sends the command to the store.
     async fn send(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
+        match ask.mode {
+            Mode::Acquire => {
+                let command = ask.acquire()?;
+                Ok(Answer::One(ask.source.execute(&self.store, ask.key, &command).await?))
+            }
+            // In a box, so that the future of an acquire has no room for it.
+            _ => Box::pin(self.send_other(ask)).await,
+        }
+    }
+
+    /// Sends the command of any mode but a plain acquire.
+    async fn send_other(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
         let Ask { key, source, .. } = *ask;
         let store = &self.store;
         Ok(match ask.mode {
-            Mode::Acquire => source.execute(store, key, &ask.acquire()?).await?.into(),
-            Mode::Repeat(command) => source.execute(store, key, command).await?.into(),
-            Mode::Each(command) => source.execute(store, key, command).await?.into(),
-            Mode::Peek(command) => source.execute(store, key, command).await?.into(),
-            Mode::Reserve(command) => source.execute(store, key, command).await?.into(),
+            Mode::Acquire => unreachable!("a plain acquire is sent without a box"),
+            Mode::Repeat(command) => Answer::One(source.execute(store, key, command).await?),
+            Mode::Each(command) => Answer::Each(source.execute(store, key, command).await?),
+            Mode::Peek(command) => Answer::One(source.execute(store, key, command).await?),
+            Mode::Reserve(command) => {
+                Answer::Reserved(source.execute(store, key, command).await?.into())
+            }
             Mode::TakeTurn(command) => match source.limit() {
                 Some(limit) => {
                     let turn = TakeTurn::new(ask.named(command.under(source.bounded(limit)?))?);
-                    store.execute(key, &turn).await?.into()
+                    Answer::Turn(store.execute(key, &turn).await?.into())
                 }
                 // No command gives back a turn under a stored limit.
-                None => source.execute(store, key, &ask.named(*command)?).await?.into(),
+                None => Answer::One(source.execute(store, key, &ask.named(*command)?).await?),
             },
         })
     }
@@ -171,7 +183,7 @@ impl<S: HasTimeout> Limiter<S> {
         id: &str,
         cost: u64,
         timeout: Duration,
-    ) -> Result<Answer, Error> {
+    ) -> Result<Decision, Error> {
         let runtime = self.store.runtime();
         let key = Key::under(&self.prefix, id)?;
         let subject = Subject { key: key.clone(), source: self.source.clone() };
@@ -186,7 +198,7 @@ impl<S: HasTimeout> Limiter<S> {
             if self.options.shadow.is_none()
                 && let Some(denial) = place.turn(runtime).await
             {
-                return Ok(denial.into());
+                return Ok(denial);
             }
             let patience = place.patience(runtime.now());
             let mut decision = match self.decide_in_turn(&ask.within(patience)).await {
@@ -198,12 +210,12 @@ impl<S: HasTimeout> Limiter<S> {
             };
             match place.answered(&decision, runtime.now(), runtime.random()) {
                 Step::Wait => {}
-                Step::Done => return Ok(decision.into()),
+                Step::Done => return Ok(decision),
                 Step::Turn(time) => {
                     drop(place);
                     runtime.sleep(time).await;
                     decision.turn_after = Duration::ZERO;
-                    return Ok(decision.into());
+                    return Ok(decision);
                 }
             }
         }

@@ -43,7 +43,7 @@ impl Denials {
         }
         let least = *ask.costs.iter().min()?;
         self.known(ask.key, ask.source, least, ask.patience, |denial, now| {
-            Answer::each(ask.costs, |cost| denial.answer(cost, now))
+            Answer::of(ask, ask.costs.iter().map(|&cost| denial.answer(cost, now)))
         })
     }
 
@@ -68,7 +68,7 @@ impl Denials {
 
     /// Learns from the store's answer. A denial for want of an early turn does not hold for callers who take a later one.
     pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
-        for (&cost, decision) in ask.costs.iter().zip(&answer.decisions) {
+        for (&cost, decision) in ask.costs.iter().zip(answer.decisions()) {
             let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
             if ask.latest_turn.is_none_or(is_for_all) {
                 self.learn(ask.key, ask.source, ticket, cost, decision);

@@ -117,7 +117,7 @@ impl Fallback {
         let known = Known { limit: ask.source.bounded(known.limit)?, ..known };
         let mut decisions = self.decide(&known, ask)?;
         decisions.iter_mut().for_each(|decision| decision.origin = Origin::Fallback);
-        Ok(decisions.into())
+        Ok(Answer::of(ask, decisions))
     }
 
     /// Returns the limit that applies: see [`Fallback`].

@@ -14,7 +14,7 @@ use foldhash::quality::RandomState;
 use lockage_core::Decision;
 use lockage_core::flow::{Line, Look, Step};
 
-use super::ask::Ask;
+use super::ask::{Answer, Ask};
 use super::coalesce::Subject;
 use super::shards::Shards;
 use crate::key::Key;
@@ -77,7 +77,7 @@ impl Lines {
 
     /// Returns the denials of requests that would overtake a line; `None` if all are to ask the store.
     #[inline]
-    pub(super) fn overtaken(&self, ask: &Ask<'_>) -> Option<Vec<Decision>> {
+    pub(super) fn overtaken(&self, ask: &Ask<'_>) -> Option<Answer> {
         match self.callers.load(Ordering::Relaxed) {
             0 => None,
             _ => self.deny(ask),
@@ -107,7 +107,7 @@ impl Lines {
     }
 
     #[cold]
-    fn deny(&self, ask: &Ask<'_>) -> Option<Vec<Decision>> {
+    fn deny(&self, ask: &Ask<'_>) -> Option<Answer> {
         if !ask.takes_known_denial() {
             return None;
         }
@@ -115,7 +115,8 @@ impl Lines {
         let lines = self.shards.of(ask.key);
         let Callers { line, now, .. } = lines.get(&subject)?;
         let now = now();
-        ask.costs.iter().map(|&cost| line.overtaking(cost, now)).collect()
+        let denials = ask.costs.iter().map(|&cost| line.overtaking(cost, now));
+        denials.collect::<Option<Vec<_>>>().map(|denials| Answer::of(ask, denials))
     }
 }
 

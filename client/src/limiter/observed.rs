@@ -43,7 +43,7 @@ impl Watch<'_> {
         };
         match answer {
             Ok(answer) => {
-                let decided = costs.iter().zip(&answer.decisions);
+                let decided = costs.iter().zip(answer.decisions());
                 decided.for_each(|(&cost, decision)| report(cost, Ok(decision)));
             }
             Err(error) => costs.iter().for_each(|&cost| report(cost, Err(error))),

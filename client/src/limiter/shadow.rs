@@ -49,7 +49,7 @@ impl Shadow {
             Ok(answer) => answer,
             Err(error) => return self.failed(ask, error),
         };
-        for decision in &mut answer.decisions {
+        for decision in answer.decisions_mut() {
             if ask.mode.charges() {
                 self.count(decision.verdict);
             }
@@ -76,7 +76,7 @@ impl Shadow {
         }
         self.stats().failed += ask.costs.len() as u64;
         (self.observer)(ask.id, Err(&error));
-        Ok(Answer::each(ask.costs, |cost| undecided(ask, cost)))
+        Ok(Answer::of(ask, ask.costs.iter().map(|&cost| undecided(ask, cost))))
     }
 
     pub(super) fn stats(&self) -> MutexGuard<'_, ShadowStats> {

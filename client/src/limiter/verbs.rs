@@ -75,8 +75,7 @@ impl<S: Store> Limiter<S> {
             return Err(CostError::TooMany { count: costs.len(), most: MAX_SLOW_COSTS }.into());
         }
         let command = AcquireEach::new(self.source.nominal(), costs.to_vec())?;
-        let answer = self.decide(id, costs, Mode::Each(&command)).await?;
-        Ok(answer.decisions.into_vec())
+        self.decide(id, costs, Mode::Each(&command)).await.map(Answer::each)
     }
 
     /// Returns the decision that [`Limiter::try_acquire`] would make now, and charges nothing. A `cost` of zero asks
@@ -385,7 +384,7 @@ impl<S: Store> Limiter<S> {
     {
         positive(cost)?;
         let watch = self.options.observer.as_ref().map(|observer| observer.begin(true));
-        let answer = self.wait(id, cost, timeout).await;
+        let answer = self.wait(id, cost, timeout).await.map(Answer::One);
         if let Some(watch) = watch {
             watch.end(id, &[cost], &answer);
         }
