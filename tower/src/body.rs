@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
-use crate::admission::Held;
+use crate::held::Held;
 
 pin_project! {
     /// The body of a response: the service's own, or that of a rejection.

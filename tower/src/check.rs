@@ -16,14 +16,15 @@ use lockage::runtime::Spawn;
 use lockage::{Decision, Error, Limiter, Store, Verdict};
 use smallvec::SmallVec;
 
-use crate::admission::{Admitted, BoxFuture, Held, Open, Reserved, Spawner};
-use crate::cost::{Actual, Unit};
+use crate::admission::Admitted;
+use crate::cost::{Actual, OfRequest, Unit};
 use crate::faults::Faults;
-use crate::fields::{Fields, Policies, add_legacy, retry_seconds};
+use crate::fields::{Fields, Policies, add_legacy};
 use crate::grpc::is_grpc;
+use crate::held::{BoxFuture, Held, Open, Reserved, Spawner};
 use crate::key::Key;
 use crate::merge::AllFields;
-use crate::rate_limit::OnError;
+use crate::pause::retry_seconds;
 use crate::rejection::{Reason, Rejection};
 
 /// Everything that a layer does.
@@ -42,8 +43,16 @@ pub(crate) struct Setup<S> {
     pub(crate) faults: Faults,
 }
 
-/// A function of the application on requests.
-pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
+/// The answer to requests while the store does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Answer 503.
+    #[default]
+    Deny,
+    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) decides by itself
+    /// instead.
+    Allow,
+}
 
 /// Names the tier of a request.
 pub(crate) type Choose = Arc<dyn for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync>;

@@ -10,7 +10,6 @@ use ipnet::IpNet;
 use lockage::limiter::Ipv6Network;
 
 use crate::error::SetupError;
-use crate::key::Key;
 use crate::rejection::Reason;
 
 /// The peer address of a connection, for servers other than axum and tonic: put it into the extensions of each request.
@@ -126,11 +125,6 @@ impl ClientIp {
             1..=128 => Ok(ClientIp { ipv6_prefix: bits, ..self }),
             _ => Err(SetupError::Ipv6Prefix(bits)),
         }
-    }
-
-    /// Returns the key of both: a limit for each pair.
-    pub fn and(self, other: impl Into<Key>) -> Key {
-        Key::from(self).and(other)
     }
 
     /// Returns the client of a request.

@@ -6,8 +6,10 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use http::{HeaderName, Method, StatusCode, response};
 
-use crate::check::OfRequest;
 use crate::error::SetupError;
+
+/// A function of the application on requests.
+pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
 
 /// The cost of a request.
 ///

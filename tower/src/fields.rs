@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use http::{HeaderName, HeaderValue};
+use http::HeaderValue;
 use lockage::limiter::{CalendarWindow, Origin, bounded_at};
 use lockage::store::Timestamp;
 use lockage::{Decision, Limit, Verdict};
@@ -13,20 +13,16 @@ use smallvec::SmallVec;
 
 use crate::cost::Unit;
 use crate::error::SetupError;
-use crate::merge::AllFields;
+use crate::merge::{
+    AllFields, LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET, POLICY, STATE, number_value, value,
+};
+use crate::pause::ceil;
 
 /// The largest integer of a structured field (RFC 9651, 3.3.1).
 const MAX_INTEGER: u64 = 999_999_999_999_999;
 
 /// The value of a field while it is written, without an allocation of its own.
 type Text = SmallVec<[u8; 128]>;
-
-pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
-const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-pub(crate) const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-pub(crate) const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
-pub(crate) const LEGACY: [HeaderName; 3] = [LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET];
 
 /// The header fields of responses.
 ///
@@ -329,22 +325,12 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Returns the seconds until a denied request is worth a retry: never zero.
-pub(crate) fn retry_seconds(retry_after: Duration) -> u64 {
-    ceil(retry_after).max(1)
-}
-
-/// Returns a time in whole seconds, rounded up.
-fn ceil(time: Duration) -> u64 {
-    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
-}
-
 /// Adds the fields of `X-RateLimit-*`.
 pub(crate) fn add_legacy(decision: &Decision, fields: &mut AllFields) {
     let wait = decision.retry_after().unwrap_or(decision.reset_after);
-    fields.add(LEGACY_LIMIT, number(decision.limit));
-    fields.add(LEGACY_REMAINING, number(decision.remaining));
-    fields.add(LEGACY_RESET, number(ceil(since_epoch() + wait)));
+    fields.add(LEGACY_LIMIT, number_value(decision.limit));
+    fields.add(LEGACY_REMAINING, number_value(decision.remaining));
+    fields.add(LEGACY_RESET, number_value(ceil(since_epoch() + wait)));
 }
 
 impl Fields {
@@ -378,15 +364,4 @@ fn begin_item(name: &str, text: &mut Text) {
 fn parameter(name: &str, number: u64, text: &mut Text) {
     text.extend_from_slice(name.as_bytes());
     text.extend_from_slice(itoa::Buffer::new().format(number.min(MAX_INTEGER)).as_bytes());
-}
-
-/// Returns the field value of a number.
-pub(crate) fn number(number: u64) -> HeaderValue {
-    value(itoa::Buffer::new().format(number).as_bytes())
-}
-
-/// Returns the field value of a text.
-pub(crate) fn value(text: &[u8]) -> HeaderValue {
-    // Names are checked, and all else is ours.
-    HeaderValue::from_bytes(text).expect("visible ASCII")
 }

@@ -7,8 +7,8 @@ use http::HeaderName;
 use http::request::Parts;
 use sha2::{Digest, Sha256};
 
-use crate::check::OfRequest;
 use crate::client_ip::ClientIp;
+use crate::cost::OfRequest;
 use crate::error::SetupError;
 use crate::rejection::Reason;
 
@@ -161,5 +161,12 @@ impl From<Source> for Key {
 impl From<ClientIp> for Key {
     fn from(client: ClientIp) -> Self {
         Source::Ip(client).into()
+    }
+}
+
+impl ClientIp {
+    /// Returns the key of both: a limit for each pair.
+    pub fn and(self, other: impl Into<Key>) -> Key {
+        Key::from(self).and(other)
     }
 }

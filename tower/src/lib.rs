@@ -37,6 +37,7 @@ mod error;
 mod faults;
 mod fields;
 mod grpc;
+mod held;
 mod key;
 mod merge;
 mod outbound;
@@ -50,6 +51,7 @@ mod unnamed;
 
 pub use admission::Admission;
 pub use body::Body;
+pub use check::OnError;
 pub use client_ip::{ClientIp, PeerAddr, ip};
 #[cfg(feature = "axum")]
 pub use cost::routes;
@@ -60,7 +62,7 @@ pub use fields::Fields;
 pub use key::route;
 pub use key::{Key, header};
 pub use outbound::{NotSent, Outbound, OutboundError, OutboundService};
-pub use rate_limit::{OnError, RateLimit};
+pub use rate_limit::RateLimit;
 pub use rejection::{Reason, Rejection};
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 

@@ -3,9 +3,15 @@
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use smallvec::SmallVec;
 
-use crate::fields::{LEGACY, LEGACY_REMAINING, LEGACY_RESET, POLICY, STATE, value};
 use crate::pause::number;
 use crate::structured::{Item, items};
+
+pub(crate) const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const STATE: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(crate) const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(crate) const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(crate) const LEGACY: [HeaderName; 3] = [LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET];
 
 /// The header fields of a layer, each once.
 #[derive(Default)]
@@ -16,7 +22,7 @@ impl AllFields {
     pub(crate) fn add(&mut self, name: HeaderName, value: HeaderValue) {
         match self.0.iter_mut().find(|(other, _)| *other == name) {
             Some((_, list)) => {
-                *list = crate::fields::value(&[list.as_bytes(), b", ", value.as_bytes()].concat())
+                *list = crate::merge::value(&[list.as_bytes(), b", ", value.as_bytes()].concat())
             }
             None => self.0.push((name, value)),
         }
@@ -88,4 +94,15 @@ fn is_nearer(ours: &[(HeaderName, HeaderValue)], headers: &HeaderMap) -> bool {
 /// Returns the text of a field; none for what is not text, which is no list and no number.
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or("?")
+}
+
+/// Returns the field value of a number.
+pub(crate) fn number_value(number: u64) -> HeaderValue {
+    value(itoa::Buffer::new().format(number).as_bytes())
+}
+
+/// Returns the field value of a text.
+pub(crate) fn value(text: &[u8]) -> HeaderValue {
+    // Names are checked, and all else is ours.
+    HeaderValue::from_bytes(text).expect("visible ASCII")
 }

@@ -13,9 +13,8 @@ use lockage::{Error, Limiter};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::admission::BoxFuture;
-use crate::fields::retry_seconds;
-use crate::pause::Pause;
+use crate::held::BoxFuture;
+use crate::pause::{Pause, retry_seconds};
 
 /// A layer for clients: each request waits for its host's permit, and a host that asks for a pause is blocked for the
 /// whole fleet, by [`Limiter::block`].

@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use http::HeaderMap;
 use http::header::{DATE, RETRY_AFTER};
 
-use crate::fields::retry_seconds;
 use crate::structured::items;
 
 /// A number of seconds that is no wait, but a time since the epoch: as a wait, it would be 31 years.
@@ -132,6 +131,16 @@ pub(crate) fn number(text: &str) -> Option<f64> {
 /// Reads a date in any of the three forms of HTTP.
 fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
+}
+
+/// Returns the seconds until a denied request is worth a retry: never zero.
+pub(crate) fn retry_seconds(retry_after: Duration) -> u64 {
+    ceil(retry_after).max(1)
+}
+
+/// Returns a time in whole seconds, rounded up.
+pub(crate) fn ceil(time: Duration) -> u64 {
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
 /// Returns whole seconds, rounded up. Numbers beyond any time are the longest one.

@@ -14,12 +14,12 @@ use lockage::store::{ConfigError, HasTimeout};
 use lockage::{Decision, Error, Limit, Limiter, Store, limit};
 use lockage_core::Acquire;
 
-use crate::admission::{BoxFuture, Spawner};
-use crate::check::{Charge, Choose, Limits, Reserving, Rule, Semaphores, Setup};
+use crate::check::{Charge, Choose, Limits, OnError, Reserving, Rule, Semaphores, Setup};
 use crate::client_ip::ip;
 use crate::cost::{Commit, Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies, check_name};
+use crate::held::{BoxFuture, Spawner};
 use crate::key::Key;
 use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
@@ -69,17 +69,6 @@ pub struct RateLimit<S> {
     setup: Setup<S>,
     unit: Unit,
     in_flight: Option<(u64, Result<(), Error>)>,
-}
-
-/// What to do with requests while the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Answer 503.
-    #[default]
-    Deny,
-    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) decides by itself
-    /// instead.
-    Allow,
 }
 
 /// A limiter, and the common options of its requests.

@@ -8,8 +8,8 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use smallvec::SmallVec;
 
-use crate::fields::number;
 use crate::grpc;
+use crate::merge::number_value;
 
 /// A request that does not go ahead.
 #[derive(Debug)]
@@ -181,7 +181,7 @@ impl Rejection {
         let problem = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(CONTENT_TYPE, problem);
         if let Some(seconds) = self.retry_after {
-            response.headers_mut().insert(RETRY_AFTER, number(seconds));
+            response.headers_mut().insert(RETRY_AFTER, number_value(seconds));
         }
         response
     }

@@ -14,9 +14,10 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::admission::{Admission, Admitted, BoxFuture};
+use crate::admission::{Admission, Admitted};
 use crate::body::Body;
 use crate::check::Setup;
+use crate::held::BoxFuture;
 use crate::rejection::Rejection;
 use crate::switch::Switch;
 
