@@ -7,8 +7,8 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
-use crate::command::ScriptId;
 use crate::exact::MAX_EXACT;
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// A command as it is sent, without the time.

@@ -45,7 +45,9 @@ mod limit;
 mod limiter;
 pub mod lock;
 mod record;
+mod reply;
 pub mod rw_lock;
+mod script;
 pub mod semaphore;
 mod time;
 mod wake;
@@ -56,7 +58,7 @@ pub use call::{
     CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
     read_string_reply,
 };
-pub use command::{Command, Cut, Publish, ScriptId, key_beside};
+pub use command::{Command, Cut, Publish, key_beside};
 pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
@@ -72,6 +74,7 @@ pub use limiter::{
     StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
 };
 pub use record::{CompactRecord, Record, Stored};
+pub use script::ScriptId;
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;
 #[cfg(all(feature = "std", not(all(target_arch = "wasm32", target_os = "unknown"))))]

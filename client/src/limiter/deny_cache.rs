@@ -12,14 +12,14 @@ use std::time::Duration;
 /// Each key has one remembered denial, that of the smallest cost. It answers `try_acquire`, `acquire_within` and
 /// `try_acquire_each`. All decisions of the store update it, except those for an `acquire_within` in a queue, whose
 /// turn may only have been too late for that caller. Decisions of a [`Fallback`](crate::Fallback) do not. A request
-/// under a caller's own id ([`Limiter::try_acquire_once`]) always goes to the store, which may remember it.
+/// under a caller's own id ([`try_acquire_once`](crate::Limiter::try_acquire_once)) always goes to the store, which may remember it.
 ///
 /// # What can make it wrong
 ///
 /// It may deny what the store would admit, and never the reverse:
 ///
 /// - Something is given back to the key, or it is put under another limit. Changes by this limiter and its clones, such
-///   as [`Limiter::reset`], take effect at once. Changes by others are unknown until the denial ends, or until a
+///   as [`reset`](crate::Limiter::reset), take effect at once. Changes by others are unknown until the denial ends, or until a
 ///   decision of the store contradicts it. The same goes for a store that loses its data.
 /// - The store's clock is set forward, or a server takes over whose clock is ahead: by as much.
 /// - This machine's clock runs slower than the store's by more than a thousandth (NTP keeps clocks closer), or stops

@@ -25,7 +25,7 @@ use crate::store::BlockingStore;
 ///
 /// # Stored limits
 ///
-/// Under a stored limit (see [`Limiter::stored`]) the fallback uses the limit that this limiter read
+/// Under a stored limit (see [`Limiter::stored`](crate::Limiter::stored)) the fallback uses the limit that this limiter read
 /// last for the id, of the 10,000 ids used last. [`Fallback::with_unread_limit`] says what applies to
 /// other ids. A limit per client is not divided into shares, since it is the client's own.
 pub struct Fallback {

@@ -74,7 +74,7 @@ impl<S> Limiter<S> {
     /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` tells how long the queue would
     /// be.
     ///
-    /// A request without a decision comes back as allowed, of [`Origin::Fallback`]: the store did not answer, the key
+    /// A request without a decision comes back as allowed, of [`Origin::Fallback`](crate::limiter::Origin::Fallback): the store did not answer, the key
     /// holds something else, the queue of coalesced calls is full, or no limit is stored. Under a stored limit that was
     /// never read, its `limit` and `remaining` are zero. Input that is refused before the store is asked stays an
     /// error, and so does every error of [`Limiter::reset`] and of adjustments.

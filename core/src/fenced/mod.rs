@@ -29,10 +29,12 @@ use core::str::Utf8Error;
 use core::time::Duration;
 
 use crate::call::{BYTES_PER_INTEGER, TextCall};
-use crate::command::{Command, ScriptId, read_head, read_whole};
+use crate::command::Command;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
 use crate::record::Record;
+use crate::reply::{read_head, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 pub(crate) use record::FencedRecord;

@@ -2,9 +2,11 @@
 
 use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
 use crate::call::TextCall;
-use crate::command::{Command, Publish, ScriptId, read_flag, read_head, read_time, read_whole};
+use crate::command::{Command, Publish};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
+use crate::reply::{read_flag, read_head, read_time, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 impl Command for Operation {

@@ -5,8 +5,8 @@ use core::fmt;
 use super::machine::{Config, Machine, State};
 use super::share::Shares;
 use super::{Limit, Single, SlidingLog};
-use crate::command::ScriptId;
 use crate::error::ConfigError;
+use crate::script::ScriptId;
 
 /// The properties of a kind.
 pub(crate) struct Row {

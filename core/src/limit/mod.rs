@@ -42,9 +42,9 @@ pub(crate) use log_entries::{Entries, Entry, MAX_IN_HEAD, last_of};
 pub(crate) use machine::{Kind, Machine, Outcome, State, Status};
 pub(crate) use sliding_log::LogState;
 
-use crate::command::ScriptId;
 use crate::error::ConfigError;
 use crate::exact::ok;
+use crate::script::ScriptId;
 use constructors::constructors;
 use input::{Input, Refusal};
 use kinds::kinds;

@@ -12,12 +12,14 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::TextCall;
-use crate::command::{Command, ScriptId, read_head, read_whole};
+use crate::command::Command;
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
 use crate::limit::{Limit, Single};
 use crate::record::Record;
+use crate::reply::{read_head, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// An adjustment of a key, besides admitting single requests: taking what is left, giving back, charging by force, and

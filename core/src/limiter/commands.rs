@@ -13,11 +13,12 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, Cut, ScriptId};
+use crate::command::{Command, Cut};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Machine, Single, State};
 use crate::record::{Body, Record, letters};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// The most costs that one [`AcquireEach`] carries.

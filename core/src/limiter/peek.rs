@@ -9,11 +9,13 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::TextCall;
-use crate::command::{Command, ScriptId, read_head};
+use crate::command::Command;
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
+use crate::reply::read_head;
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// Returns the decision of an [`Acquire`](crate::Acquire), and charges nothing.

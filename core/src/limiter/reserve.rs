@@ -12,12 +12,14 @@ use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, ScriptId, read_head, read_whole};
+use crate::command::Command;
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
 use crate::limit::{Limit, Single};
 use crate::record::{Body, Record};
+use crate::reply::{read_head, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// Admits one request and charges an estimate of its cost, which a [`Settle`] replaces by the true one; or changes

@@ -4,9 +4,11 @@ use super::stored::{Policy, StoredLimit, on_empty};
 use super::transaction::Transaction;
 use super::wire;
 use crate::call::TextCall;
-use crate::command::{Command, ScriptId, read_head};
+use crate::command::Command;
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
+use crate::reply::read_head;
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// Stores a limit under its key, and returns whether it was stored.

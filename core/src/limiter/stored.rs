@@ -6,11 +6,11 @@ use core::time::Duration;
 
 use super::wire::optional;
 use crate::call::packed;
-use crate::command::read_whole;
 use crate::error::{ConfigError, RecordError};
 use crate::exact::{LATEST_END, MAX_COUNT, MAX_EXACT, MAX_SPAN_US, half_span};
 use crate::limit::{CalendarWindow, Limit, Single};
 use crate::record::{Body, Record, read_number};
+use crate::reply::read_whole;
 use crate::time::Timestamp;
 
 /// A limit as stored under its key.

@@ -6,11 +6,13 @@ use super::Acquire;
 use super::key_state::LimitState;
 use super::stored::under_own_limit;
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, ScriptId, read_head, read_whole};
+use crate::command::Command;
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::{Kind, LeakyBucket, Limit, Machine, State};
 use crate::record::{Body, Record};
+use crate::reply::{read_head, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// An [`Acquire`] by a caller that may give its turn back.

@@ -5,10 +5,11 @@ use alloc::vec::Vec;
 use super::key_state::{Freed, KeyState, LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use crate::call::{ONE_INTEGER, TextCall};
-use crate::command::{ScriptId, read_head, read_whole};
 use crate::decision::Decision;
 use crate::error::ReplyError;
 use crate::limit::{Limit, Single};
+use crate::reply::{read_head, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// Returns the fast script that admits requests to a limit, if there is one.

@@ -6,10 +6,12 @@ use super::max_wait::MaxWait;
 use super::stored::{StoredLimit, on_empty, under_terms};
 use super::{RequestId, SetLimit};
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, ScriptId, read_head};
+use crate::command::Command;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
+use crate::reply::read_head;
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 /// A command on a key with a limit, which [`WithStoredLimit`] can run under the stored one.

@@ -8,9 +8,11 @@ use super::{
     Withdraw,
 };
 use crate::call::{PackedCall, TextCall, packed};
-use crate::command::{Command, Publish, ScriptId, read_bits, read_head, read_time, read_whole};
+use crate::command::{Command, Publish};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
+use crate::reply::{read_bits, read_head, read_time, read_whole};
+use crate::script::ScriptId;
 use crate::time::Timestamp;
 
 impl Command for Operation {

@@ -1,0 +1,58 @@
+//! Reads the integers of a script's reply.
+
+use crate::error::{RecordError, ReplyError};
+use crate::time::Timestamp;
+
+/// Reads a reply's head: its status, and the store's time.
+pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError> {
+    let (&status, rest) = reply.split_first().ok_or(ReplyError::Unexpected)?;
+    if status != 0 {
+        let error = RecordError::from_status(status).ok_or(ReplyError::Unexpected)?;
+        return Err(error.into());
+    }
+    let (&now, rest) = rest.split_first().ok_or(ReplyError::Unexpected)?;
+    let now = Timestamp::from_micros(read_whole(now)?).map_err(|_| ReplyError::Unexpected)?;
+    Ok((now, rest))
+}
+
+/// A number of a reply that can never be below zero.
+pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
+    u64::try_from(number).map_err(|_| ReplyError::Unexpected)
+}
+
+/// Whether something is so.
+pub(crate) fn read_flag(number: i64) -> Result<bool, ReplyError> {
+    match number {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(ReplyError::Unexpected),
+    }
+}
+
+/// A time of a reply that may be one to come.
+pub(crate) fn read_time(number: i64) -> Result<Timestamp, ReplyError> {
+    Timestamp::computed(read_whole(number)?).ok_or(ReplyError::Unexpected)
+}
+
+/// An id in four parts of 32 bits.
+pub(crate) fn read_bits(parts: &[i64]) -> Result<u128, ReplyError> {
+    let parts: &[i64; 4] = parts.try_into().map_err(|_| ReplyError::Unexpected)?;
+    parts.iter().try_fold(0, |bits, &part| {
+        let part = u32::try_from(part).map_err(|_| ReplyError::Unexpected)?;
+        Ok(bits << 32 | u128::from(part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_of_another_form_is_not_an_outcome() {
+        assert_eq!(read_head(&[]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[0]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[0, -1]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[99, 1]), Err(ReplyError::Unexpected));
+        assert_eq!(read_head(&[2, 1]), Err(RecordError::OtherVersion.into()));
+    }
+}
