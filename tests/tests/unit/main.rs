@@ -5,6 +5,7 @@ mod addresses;
 mod any_store;
 mod blocking_locks;
 mod calendar;
+mod circles;
 mod coalescing;
 mod compile_errors;
 mod deny_cache;
