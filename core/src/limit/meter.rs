@@ -6,10 +6,8 @@ use core::time::Duration;
 
 use super::Limit;
 use super::machine::{Machine, State};
-use crate::command::Command;
 use crate::decision::Decision;
-use crate::limiter::{Acquire, LimitState, Peek};
-use crate::record::{Body, Record};
+use crate::limiter::{MaxWait, OneLimit};
 use crate::time::Timestamp;
 
 /// A limit with a state of constant size: a [`FixedWindow`](crate::FixedWindow), a
@@ -83,22 +81,19 @@ pub struct Prior(pub(crate) State);
 impl Prior {
     /// Returns the decision on a request of `cost`, and charges nothing. See [`Peek`](crate::Peek).
     pub fn peek(&self, limit: &Limit, cost: u64, now: Timestamp) -> Decision {
-        self.ask(limit, &Peek::new(*limit, cost), now)
+        self.decide(limit, now, |key| key.peek(cost))
     }
 
-    /// Runs the command that all stores execute.
-    fn ask(
+    fn decide(
         &self,
         limit: &Limit,
-        command: &impl Command<Outcome = Decision>,
         now: Timestamp,
+        decide: impl FnOnce(&mut OneLimit<'_>) -> Decision,
     ) -> Decision {
-        let mut slot = None;
-        let part = LimitState { limit: limit.singles()[0], state: self.0 };
-        if part.is_sound() {
-            Record::put(&mut slot, Body::Counter(part), now);
-        }
-        command.apply(&mut slot, now).expect("a record of this limit, or none")
+        // Invariant: every meter is one limit, and no log.
+        let single = limit.single().expect("a meter is one limit");
+        let machine = single.machine().expect("a meter is no log");
+        decide(&mut OneLimit::new(machine, Some(&self.0), now, MaxWait::ENDLESS))
     }
 }
 
@@ -160,9 +155,9 @@ impl<'a> LazyDecision<'a> {
 
     /// Returns all of it.
     pub fn decision(&self) -> Decision {
-        match Acquire::new(*self.limit, self.cost) {
-            Ok(request) => self.prior.ask(self.limit, &request, self.now),
-            Err(_) => self.prior.peek(self.limit, self.cost, self.now),
+        match self.cost {
+            0 => self.prior.peek(self.limit, 0, self.now),
+            cost => self.prior.decide(self.limit, self.now, |key| key.decide(cost)),
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! All decisions are made here. A store in this process makes a state from a record, a client of a server from a
 //! script's reply; from there on both are the same.
-//! script's reply; from there on both are the same.
 
 use alloc::vec::Vec;
 use core::time::Duration;

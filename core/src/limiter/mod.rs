@@ -27,7 +27,7 @@ pub use stored::{Scope, StoredLimit};
 pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
 pub use with_stored_limit::{LimitCommand, StoredLimitOutcome, WithStoredLimit};
 
-pub(crate) use key_state::LimitState;
+pub(crate) use key_state::{LimitState, OneLimit};
 pub(crate) use max_wait::MaxWait;
 pub(crate) use request::{REQUESTS, Requests};
 pub(crate) use reservations::{ReservationRecord, Reservations};
