@@ -137,37 +137,34 @@ impl<S: Store> Limiter<S> {
         answer
     }
 
-    /// Sends the command to the store.
+    /// Sends the command to the store. All but a plain acquire go in a box, so that its future has no room for them.
     async fn send(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        match ask.mode {
-            Mode::Acquire => {
-                let command = ask.acquire()?;
-                Ok(Answer::One(ask.source.execute(&self.store, ask.key, &command).await?))
-            }
-            // In a box, so that the future of an acquire has no room for it.
-            _ => Box::pin(self.send_other(ask)).await,
-        }
-    }
-
-    /// Sends the command of any mode but a plain acquire.
-    async fn send_other(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
         let Ask { key, source, .. } = *ask;
         let store = &self.store;
         Ok(match ask.mode {
-            Mode::Acquire => unreachable!("a plain acquire is sent without a box"),
-            Mode::Repeat(command) => Answer::One(source.execute(store, key, command).await?),
-            Mode::Each(command) => Answer::Each(source.execute(store, key, command).await?),
-            Mode::Peek(command) => Answer::One(source.execute(store, key, command).await?),
+            Mode::Acquire => Answer::One(source.execute(store, key, &ask.acquire()?).await?),
+            Mode::Repeat(command) => {
+                Answer::One(Box::pin(source.execute(store, key, command)).await?)
+            }
+            Mode::Each(command) => {
+                Answer::Each(Box::pin(source.execute(store, key, command)).await?)
+            }
+            Mode::Peek(command) => {
+                Answer::One(Box::pin(source.execute(store, key, command)).await?)
+            }
             Mode::Reserve(command) => {
-                Answer::Reserved(source.execute(store, key, command).await?.into())
+                Answer::Reserved(Box::pin(source.execute(store, key, command)).await?.into())
             }
             Mode::TakeTurn(command) => match source.limit() {
                 Some(limit) => {
                     let turn = TakeTurn::new(ask.named(command.under(source.bounded(limit)?))?);
-                    Answer::Turn(store.execute(key, &turn).await?.into())
+                    Answer::Turn(Box::pin(store.execute(key, &turn)).await?.into())
                 }
                 // No command gives back a turn under a stored limit.
-                None => Answer::One(source.execute(store, key, &ask.named(*command)?).await?),
+                None => {
+                    let command = ask.named(*command)?;
+                    Answer::One(Box::pin(source.execute(store, key, &command)).await?)
+                }
             },
         })
     }
