@@ -10,7 +10,7 @@ use lockage::{Key, Store, StoreError};
 
 use lockage_oracle::key::MAX_TIME_US;
 
-/// What the process's clock shows at the beginning.
+/// The reading of the process's clock at the beginning.
 const BEGIN: Duration = Duration::from_secs(3600);
 
 /// The time that has really passed since the beginning, in nanoseconds. Clones share it.
@@ -37,9 +37,9 @@ impl RealTime {
 /// The store's clock: exact, in whole microseconds, rounded down.
 #[derive(Clone, Debug)]
 pub struct StoreClock {
-    /// What it goes with.
+    /// The real time that the clock follows.
     pub real: RealTime,
-    /// What it shows at the beginning, in microseconds.
+    /// The reading of the clock at the beginning, in microseconds.
     pub start_us: u64,
 }
 
@@ -53,7 +53,7 @@ impl Clock for StoreClock {
 /// The process's clock, in nanoseconds, which may go too fast or too slowly.
 #[derive(Clone, Debug)]
 pub struct LocalClock {
-    /// What it goes with.
+    /// The real time that the clock follows.
     pub real: RealTime,
     /// By how much too slowly, in millionths.
     pub slow_ppm: i64,
@@ -66,7 +66,7 @@ impl Runtime for LocalClock {
         BEGIN + Duration::from_nanos(u64::try_from(shown).expect("the clock does go"))
     }
 
-    /// Time passes only as it is told, so that no timeout is ever over.
+    /// Never ends: only the test moves time, so no timeout ends.
     async fn sleep(&self, _: Duration) {
         std::future::pending().await
     }
@@ -76,7 +76,7 @@ impl Runtime for LocalClock {
     }
 }
 
-/// A store that is some nanoseconds away. Clones share what is told of it.
+/// A store that is some nanoseconds away. Clones share its delays and counts.
 #[derive(Clone, Debug)]
 pub struct Distant<S> {
     store: S,

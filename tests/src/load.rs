@@ -1,4 +1,4 @@
-//! Callers that go on while a store has its troubles, and the account of what they were told.
+//! Callers that go on while a store has its troubles, and the account of their answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +54,7 @@ pub struct Load {
     callers: Vec<JoinHandle<Vec<Call>>>,
 }
 
-/// What callers were told.
+/// The answers of callers.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// All calls, in the order of their ends.
@@ -68,11 +68,11 @@ pub struct Call {
     pub began: Instant,
     /// When its answer came.
     pub ended: Instant,
-    /// What the answer was.
+    /// The answer.
     pub told: Told,
 }
 
-/// What one caller was told.
+/// The answer to one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
     /// Admitted, and charged.
@@ -115,7 +115,7 @@ impl Load {
     }
 }
 
-/// One call of one permit, and what it was told.
+/// Makes one call of one permit, and returns its answer.
 ///
 /// # Panics
 /// Where the store refuses the record or the input, which no trouble of a store explains.
@@ -134,13 +134,13 @@ pub async fn call<S: Store>(limiter: &Shared<S>, id: &str) -> Call {
 }
 
 impl Tally {
-    /// How many callers were told so.
+    /// Returns how many callers got this answer.
     pub fn count(&self, told: Told) -> u64 {
         self.calls.iter().filter(|call| call.told == told).count() as u64
     }
 
-    /// How many callers were told that it is unknown before their time was over. One whose attempt is on its
-    /// way at that moment is told so however a server refuses, the more often the busier the machine is.
+    /// Returns how many callers got "unknown" before their timeout. An attempt that is in flight at that moment
+    /// ends so however a server refuses, the more often the busier the machine is.
     pub fn unknown_early(&self, timeout: Duration) -> usize {
         let early = |call: &&Call| call.ended - call.began < timeout - Request::LEAD;
         self.calls.iter().filter(|call| call.told == Told::Unknown).filter(early).count()
@@ -163,8 +163,8 @@ impl Tally {
         self.calls.iter().map(|call| call.ended - call.began).max().unwrap_or_default()
     }
 
-    /// Checks `used`, what the store says was charged, against what callers were told: every
-    /// admission once, nothing that was told as not done, and of the unknown ones any.
+    /// Checks `used`, the charge by the store's account, against the answers of the callers: every admission once,
+    /// no call that was answered as not done, and any of the unknown ones.
     ///
     /// `lost`: how many of the admissions the store may have forgotten. `timeout`: of each call.
     ///
@@ -194,8 +194,8 @@ impl std::fmt::Display for Tally {
     }
 }
 
-/// What the store says was charged under [`ROOMY`]. A busy machine may not answer within a call's timeout; so the
-/// question, which changes nothing, is repeated.
+/// Returns the charge under [`ROOMY`] by the store's account. A busy machine may not answer within a call's
+/// timeout; so the peek, which changes nothing, is repeated.
 ///
 /// # Panics
 /// Where the store does not answer within [`RECOVERY`].

@@ -11,7 +11,7 @@ use redis::{Connection, ConnectionLike, Value};
 
 use crate::server::{Server, VirtualClock};
 
-/// What a key holds, a string or a list: its record may change from one to the other.
+/// Reads a key as a string or a list: its record may change from one to the other.
 const LOOK: &str = "
 if redis.call('TYPE', KEYS[1]).ok == 'list' then return redis.call('LRANGE', KEYS[1], 0, -1) end
 return redis.call('GET', KEYS[1])";
@@ -74,7 +74,7 @@ impl Session {
         Some(Session { connection, clock, keys: 0, _server: server })
     }
 
-    /// The script, and in the same round trip what the key then holds.
+    /// Calls the script, and reads the keys in the same round trip.
     fn call(&mut self, keys: &[&str], call: &ScriptCall) -> Result<(Reply, Vec<Held>), String> {
         let digest = lockage_lua::script(call.script()).digest();
         let mut calls = redis::pipe();
@@ -98,7 +98,7 @@ impl Session {
         Ok((read(Ok(reply)).map_err(|error| error.to_string())?, held))
     }
 
-    /// The clock stands still between the calls, so what is left tells when the key expires.
+    /// The clock stands still between the calls, so the time left gives the expiry of the key.
     fn expire_ms(&self, ttl_ms: i64) -> u64 {
         let now_ms = self.clock.now_us() / 1000;
         // A record without an expiry (-1) shows as one that lives for ever.

@@ -1,16 +1,16 @@
-//! Whether a history is linearizable: whether all calls could have been done one after another, each at some
-//! moment between its beginning and its end, so that a model gives the answers that were given.
+//! Checks whether a history is linearizable: whether all calls could have been done one after another, each at
+//! some moment between its beginning and its end, so that a model gives the same answers.
 //!
-//! The search is that of Wing and Gong, with Lowe's memory of what was tried. Libraries for it know neither
-//! calls that may never have been done nor time, and keep a bit of each call for each step.
+//! The search is that of Wing and Gong, with Lowe's memory of tried states. Libraries for it know neither calls
+//! that may never have been done nor time, and keep a bit of each call for each step.
 
 use std::collections::HashSet;
 use std::fmt::{self, Debug};
 use std::hash::Hash;
 
-/// What calls do, one after another.
+/// A sequential specification of the calls.
 pub trait Model {
-    /// What it is about.
+    /// The state of the object.
     type State: Copy + Eq + Hash + Debug;
     /// A call with its answer.
     type Op: Debug;
@@ -21,8 +21,7 @@ pub trait Model {
     /// The state after this call; nothing where it would have got another answer.
     fn step(&self, state: Self::State, call: &Timed<Self::Op>) -> Option<Self::State>;
 
-    /// Of the calls without an answer, those that could be done in this state, as their places in the
-    /// history.
+    /// Returns the calls without an answer that could be done in this state, as their places in the history.
     fn open(&self, state: Self::State) -> &[usize];
 }
 
@@ -33,7 +32,7 @@ pub struct Timed<T> {
     pub invoked: u64,
     /// When its answer was there; of one without an answer [`NEVER`].
     pub returned: u64,
-    /// What it was.
+    /// The call.
     pub op: T,
 }
 
@@ -52,7 +51,8 @@ pub struct Calls<T> {
 /// Why a history is not known to be linearizable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is not: after so many calls, in this state, none of those that must come next can.
+    /// The history is not linearizable: after this number of calls, in this state, none of the calls that must
+    /// come next can.
     Impossible {
         /// How many calls there is an order for.
         done: usize,
@@ -85,7 +85,7 @@ pub fn linearizable<M: Model>(model: &M, calls: &Calls<M::Op>) -> Result<(), Ver
     Search::new(model, calls).run()
 }
 
-/// After so many steps a search is given up.
+/// The number of steps after which a search is given up.
 const MOST_STEPS: usize = 20_000_000;
 
 struct Search<'a, M: Model> {
@@ -97,7 +97,7 @@ struct Search<'a, M: Model> {
     before: Vec<usize>,
     after: Vec<usize>,
     opened: Vec<bool>,
-    /// Of the set of calls that have a place.
+    /// The hash of the set of calls that have a place.
     hash: u128,
     tried: HashSet<(u128, M::State)>,
     done: usize,
@@ -157,8 +157,8 @@ impl<'a, M: Model> Search<'a, M> {
         Ok(())
     }
 
-    /// What can be next in this state. What can, and changes nothing, is done at once: whatever could be done
-    /// before it can be done after it.
+    /// Returns the choices in this state. A possible call that changes nothing is done at once: every call that
+    /// could be done before it can be done after it.
     fn arrive(&mut self, state: M::State) -> Place<M::State> {
         let mut absorbed = Vec::new();
         let mut choices;

@@ -1,4 +1,4 @@
-//! What the tasks of all processes did, and what they were told: one line of JSON for each call.
+//! The calls of the tasks of all processes and their answers: one line of JSON for each call.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -22,7 +22,7 @@ pub struct Entry {
     pub process: usize,
     /// The task within it.
     pub task: usize,
-    /// The lock; what it guards has the same name.
+    /// The lock; the value that it guards has the same name.
     pub key: String,
     /// In whose name it was called.
     pub owner: String,
@@ -32,11 +32,11 @@ pub struct Entry {
     pub returned: u64,
     /// Until when the caller holds the lock by its own account, as known when the call returned.
     pub deadline: Option<u64>,
-    /// What was called, and what the answer was.
+    /// The call and its answer.
     pub call: Call,
 }
 
-/// What was called, and what the answer was.
+/// A call and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Call {
     /// The lock was asked for.
@@ -66,7 +66,7 @@ impl Call {
     }
 }
 
-/// What became of an acquire.
+/// The outcome of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Acquired {
     /// It is held, under this token, so often.
@@ -78,7 +78,7 @@ pub enum Acquired {
     },
     /// Somebody else holds it.
     Held(Holder),
-    /// It was not done, as the caller was told.
+    /// It was not done, as the caller learned.
     NotDone,
     /// It is not known whether it was done: no answer came, or its caller did not wait for one.
     Unknown,
@@ -95,7 +95,7 @@ pub struct Holder {
     pub holds: u64,
 }
 
-/// What became of a release.
+/// The outcome of a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GivenBack {
     /// The owner holds it so often now.
@@ -117,7 +117,7 @@ pub enum Loss {
     Refused,
 }
 
-/// What became of a read or a write of the guarded value.
+/// The outcome of a read or a write of the guarded value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Access<T> {
     /// It was accepted.
@@ -130,7 +130,7 @@ pub enum Access<T> {
     Unknown,
 }
 
-/// The file that a process writes its history to, line by line: what it has written stays when it is killed.
+/// The file that a process writes its history to, line by line: written lines stay when the process is killed.
 #[derive(Debug)]
 pub struct Log(Mutex<std::fs::File>);
 

@@ -1,5 +1,5 @@
-//! What a lock is, to the checker: free, or held by an owner so often, under one token after the other, each until a lease
-//! has ended. It shares nothing with the machine that is tested.
+//! The checker's model of a lock: free, or held by an owner some number of times, under one token after the other,
+//! each until a lease has ended. It shares nothing with the machine under test.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -11,7 +11,7 @@ use super::history::{Acquired, Call, Entry, GivenBack, Holder};
 pub struct LockModel {
     /// In the order of their tokens.
     grants: Vec<Grant>,
-    /// After so many grants, the open calls that could be done.
+    /// For each number of grants, the open calls that could be done.
     open: Vec<Vec<usize>>,
 }
 
@@ -19,9 +19,9 @@ pub struct LockModel {
 struct Grant {
     token: u64,
     owner: String,
-    /// No caller was told that it holds the lock, and others were told that it does.
+    /// No caller got this grant as its answer, but refused callers saw it as the holder.
     orphan: bool,
-    /// Its lease has not ended before this, as its holder was told.
+    /// Its lease has not ended before this, as its holder knows.
     surely_until: u64,
     /// Its lease has ended by then, however late its last renewal was done.
     over_by: u64,
@@ -33,7 +33,7 @@ pub struct State {
     /// How many grants there were. The last of them is held, if any is.
     grants: usize,
     holds: u64,
-    /// Of the holds, those that were taken by calls without an answer.
+    /// The holds that calls without an answer took.
     untold: u64,
 }
 
@@ -50,13 +50,13 @@ pub enum Op {
     Release(usize, u64),
     /// Not given back, since it was not held, but by this one, if by any.
     NotHeld(usize, Option<(usize, u64)>),
-    /// Granted, and no caller was told.
+    /// Granted, without an answer to the caller.
     UntoldGrant(usize),
-    /// Held once more, and no caller was told.
+    /// Held once more, without an answer to the caller.
     UntoldReenter(usize),
-    /// A grant that no caller was told of is given back.
+    /// A grant without an answer is given back.
     UntoldReturn(usize),
-    /// A hold that its owner was told of is given back, at any time.
+    /// A hold that its owner knows of is given back, at any time.
     Return(usize),
 }
 
@@ -65,15 +65,15 @@ pub enum Op {
 pub struct Terms {
     /// For how long a grant lasts (ns).
     pub lease: u64,
-    /// Answers can be lost, and releases sent once more: one that is told that it was not held may have
-    /// been done before, longer ago than is remembered.
+    /// Answers can be lost, and releases sent once more: one that is answered with "not held" may have been done
+    /// before, longer ago than the lock remembers.
     pub answers_lost: bool,
 }
 
 /// Reads the history of one lock.
 ///
 /// # Errors
-/// What no order of calls could explain: a token of two owners.
+/// Where no order of calls could explain the history: a token of two owners.
 pub fn read(entries: &[Entry], terms: Terms) -> Result<(LockModel, Calls<Op>), String> {
     let grants = find_grants(entries, terms)?;
     let by_token: HashMap<u64, usize> =
@@ -139,7 +139,7 @@ pub fn read(entries: &[Entry], terms: Terms) -> Result<(LockModel, Calls<Op>), S
         let (invoked, returned) = (entry.invoked, entry.returned);
         calls.answered.push(Timed { invoked, returned, op });
     }
-    // Of the one that is held, and of the next one.
+    // The open calls of the current grant, and of the next one.
     let open = (0..=grants.len()).map(|made| {
         let held = made.checked_sub(1).map(|held| at_grant[held].as_slice()).unwrap_or_default();
         let next = at_grant.get(made).map(Vec::as_slice).unwrap_or_default();
@@ -149,13 +149,14 @@ pub fn read(entries: &[Entry], terms: Terms) -> Result<(LockModel, Calls<Op>), S
     Ok((LockModel { grants, open }, calls))
 }
 
-/// Nobody knows whether it was done. That it was not is what a caller is also told whose answer came when
-/// its lease was over.
+/// Returns whether it is unknown if the acquire was done. A caller whose answer came after its lease also gets
+/// "not done".
 fn is_untold(acquired: &Acquired) -> bool {
     matches!(acquired, Acquired::NotDone | Acquired::Unknown)
 }
 
-/// It took so long that a grant may have been over before its caller could be told, and was given back.
+/// Returns whether the call took so long that its grant may have ended before the answer arrived, and was given
+/// back.
 fn lets_go(entry: &Entry, terms: Terms) -> bool {
     entry.returned - entry.invoked >= terms.lease / 10 * 9
 }
@@ -211,7 +212,7 @@ fn find_grants(entries: &[Entry], terms: Terms) -> Result<Vec<Grant>, String> {
     }
     for grant in grants.values_mut() {
         if grant.orphan {
-            // It began after it was asked for; two thousandths are for what clocks differ.
+            // The lease began after the request; two thousandths are for differences between clocks.
             let asked = first_asked.get(grant.owner.as_str()).copied().unwrap_or_default();
             grant.surely_until = asked.saturating_add(terms.lease - terms.lease / 500);
         } else {

@@ -1,10 +1,10 @@
-//! Limits and locks that many tasks of several processes want at once, on real servers with and without trouble: what
-//! the tasks did, whether it could have been done one after another, and what it comes to.
+//! Limits and locks under contention by many tasks of several processes, on real servers with and without trouble:
+//! the calls of the tasks, a check that they could have been done one after another, and the totals.
 //!
-//! [`contend`] has tasks that add to what locks guard, on a server of its own that has no trouble, so that what is
-//! accepted there is kept. [`serve`] has the [`programs`] of the simulated worlds.
+//! [`contend`] has tasks that add to guarded values, on a server of its own that has no trouble, so that accepted
+//! writes are kept. [`serve`] has the [`programs`] of the simulated worlds.
 
-// The reports are what the documents quote.
+// The documents quote the reports.
 #![allow(clippy::print_stdout)]
 
 pub mod checker;
@@ -54,22 +54,22 @@ pub struct Plan {
     pub guarded: bool,
 }
 
-/// What a run of [`contend`] has shown.
+/// The results of a run of [`contend`].
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What happened meanwhile.
+    /// The trouble during the run.
     pub trouble: Trouble,
     /// How often.
     pub troubles: usize,
     /// How many calls were made through redis-rs and fred.
     pub calls: [u64; 2],
-    /// Of them, without an answer.
+    /// The calls without an answer.
     pub unknown: [u64; 2],
     /// The numbers.
     pub report: Report,
     /// For each lock, why there is no order of its calls; nothing where there is one.
     pub locks: Vec<Option<String>>,
-    /// The same for what they guard.
+    /// The same for the guarded values.
     pub values: Vec<Option<String>>,
 }
 
@@ -94,8 +94,8 @@ pub fn contend(program: &Path, plan: &Plan, trouble: Trouble) -> Outcome {
     Outcome { trouble, troubles: played.troubles, calls, unknown, report, locks, values }
 }
 
-/// Lets four processes, two of each client, run programs of the simulated worlds under this trouble, and judges what
-/// they were told.
+/// Lets four processes, two of each client, run programs of the simulated worlds under this trouble, and judges
+/// their answers.
 ///
 /// # Panics
 /// Where a process cannot be run, fails, or does not end.
@@ -104,13 +104,13 @@ pub fn serve(program: &Path, plan: &Plan, trouble: Trouble, theme: Theme) -> Row
     programs::judge(&played, theme, plan)
 }
 
-/// What was done, before it is judged.
+/// A finished run, before it is judged.
 struct Played {
     stage: Stage,
     trouble: Trouble,
     /// How often it happened.
     troubles: usize,
-    /// What each process has written, and through which client it called.
+    /// The file of each process, and the client of its calls.
     files: Vec<(Client, PathBuf)>,
     /// Where these are.
     folder: TempDir,
@@ -197,10 +197,10 @@ fn judge(
 }
 
 impl Outcome {
-    /// Checks what has to be so.
+    /// Checks the required properties.
     ///
     /// # Panics
-    /// Where it is not.
+    /// Where one does not hold.
     pub fn check(&self) {
         let Outcome { trouble, report, .. } = self;
         assert!(
@@ -211,7 +211,7 @@ impl Outcome {
         assert!(broken.is_empty(), "{trouble:?}: {broken:#?}\n{report}");
     }
 
-    /// Returns what is not as it has to be.
+    /// Returns the violated properties.
     pub fn broken(&self) -> Vec<String> {
         let Outcome { trouble, report, .. } = self;
         let mut broken: Vec<String> = Vec::new();
@@ -222,7 +222,8 @@ impl Outcome {
         };
         // L7, in real time, and in an order of all calls that gives the same answers.
         require(report.accepted_back == 0, "L7");
-        // Two masters at once can grant the same token in the same microsecond, which no fence tells apart.
+        // Two masters at once can grant the same token in the same microsecond, and no fence distinguishes the
+        // two.
         require(report.tokens_twice > 0 || report.lost_writes() == 0, "fenced writes are lost");
         let (writes, counted) = (report.writes, report.counted);
         require(counted <= writes + report.unknown_writes, "more was counted than was written");
@@ -231,7 +232,7 @@ impl Outcome {
         if trouble.keeps_grants() {
             require(report.tokens_twice == 0, "L5: two grants have one token");
             require(report.overlaps == 0, "L1 and L6");
-            // What is done within the deadline is not lost, unless others were not done within theirs.
+            // An update within the deadline is not lost, unless others were late.
             let is_lost = report.lost_updates() > 0 && report.late_updates == 0;
             require(!is_lost, "updates are lost");
             broken.extend(self.locks.iter().flatten().cloned());

@@ -1,4 +1,4 @@
-//! The programs of simulated worlds, in processes that call real servers, and whether what they were told holds.
+//! The programs of simulated worlds, in processes that call real servers, and a check of their answers.
 
 use std::path::Path;
 use std::pin::pin;
@@ -21,7 +21,7 @@ use crate::faults::RECOVERY;
 #[derive(Clone)]
 struct Process<S> {
     store: S,
-    /// The servers of a quorum beside that one.
+    /// The other servers of a quorum.
     others: Vec<S>,
     log: Arc<Log>,
     chance: Arc<Mutex<fastrand::Rng>>,
@@ -73,7 +73,7 @@ impl<S: Notifications + Clone + 'static> Place for Process<S> {
     }
 }
 
-/// What a program was told, and when, in nanoseconds.
+/// An event of a program and its time, in nanoseconds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Line {
     at: u64,
@@ -111,7 +111,7 @@ pub(super) async fn run<S>(
                 let patience_ms = if is_dropped { place.draw(300) } else { 1 << 40 };
                 let patience = Duration::from_millis(patience_ms);
                 if tokio::time::timeout(patience, program.as_mut()).await.is_err() {
-                    // What it holds is given back right after.
+                    // The job's permits are given back right after.
                     place.tells(Told::Cancels { job });
                 }
                 tokio::time::sleep(Duration::from_micros(place.draw(5000))).await;
@@ -121,7 +121,7 @@ pub(super) async fn run<S>(
     running.join_all().await;
 }
 
-/// Judges what all processes were told, and what the store has in the end.
+/// Judges the events of all processes against the final state of the store.
 pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
     let plan = Plan::on_servers(theme, terms.seed);
     let mut row = Row::new(theme.to_string(), played.trouble);
@@ -133,7 +133,7 @@ pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
         }
         lines.extend(own);
     }
-    // What a process that was killed has held is over then.
+    // The leases of killed processes have ended by then.
     std::thread::sleep(terms.lease * 2);
     let (told, charged) = probe(played, &plan);
     lines.extend(told);
@@ -157,7 +157,7 @@ pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
     row
 }
 
-/// Takes all that can be taken, and asks what was charged.
+/// Takes all that can be taken, and reads the charged total.
 fn probe(played: &Played, plan: &Plan) -> (Vec<Line>, u64) {
     let file = played.folder.path().join("probe.jsonl");
     let others = played.stage.others().iter().map(worker::redis_rs).collect();

@@ -1,4 +1,4 @@
-//! What a fenced value is, to the checker: a number, and the newest token that it has seen.
+//! The checker's model of a fenced value: a number, and the newest token that it has seen.
 
 use super::checker::{Calls, Model, NEVER, Timed};
 use super::history::{Access, Call, Entry};

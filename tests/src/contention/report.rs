@@ -1,4 +1,4 @@
-//! What a history comes to, in numbers.
+//! The numbers of a history.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,13 +11,13 @@ use super::history::{Access, Acquired, Call, Entry, GivenBack, Loss};
 pub struct Report {
     /// All that was noted.
     pub entries: usize,
-    /// Fresh grants that callers were told of.
+    /// Fresh grants that reached their callers.
     pub grants: usize,
-    /// Of those, held once more by their owners.
+    /// Grants held once more by their owners.
     pub held_again: usize,
-    /// Acquires that were told that another task holds the lock.
+    /// Acquires that were answered with another task as the holder.
     pub refused: usize,
-    /// Acquires that were told that nothing was done.
+    /// Acquires that were answered with "not done".
     pub not_done: usize,
     /// Acquires and releases without an answer, or whose answer was not waited for.
     pub unknown: usize,
@@ -35,7 +35,7 @@ pub struct Report {
     pub tokens_twice: usize,
     /// Accepted reads and writes of the guarded value.
     pub accepted: usize,
-    /// Of those, with a token below one that was accepted before (L7).
+    /// Accepted accesses with a token below one that was accepted before (L7).
     pub accepted_back: usize,
     /// Reads and writes that were refused for a newer token.
     pub stale: usize,
@@ -45,13 +45,13 @@ pub struct Report {
     pub writes: u64,
     /// Writes without an answer.
     pub unknown_writes: u64,
-    /// What the guarded values have come to.
+    /// The sum of the guarded values at the end.
     pub counted: u64,
     /// Updates of the values that check no tokens.
     pub updates: u64,
-    /// Of those, not over within the deadline of the lock.
+    /// Updates that did not end within the deadline of the lock.
     pub late_updates: u64,
-    /// What these values have come to.
+    /// The sum of the unfenced values at the end.
     pub updated: u64,
 }
 
@@ -62,7 +62,7 @@ struct Belief {
 }
 
 impl Report {
-    /// Of these entries, and what the values of both kinds came to.
+    /// Counts these entries; `counted` and `updated` are the final sums of the values of both kinds.
     pub fn new(entries: &[Entry], counted: u64, updated: u64) -> Self {
         let mut report = Report { entries: entries.len(), counted, updated, ..Report::default() };
         entries.iter().for_each(|entry| report.count(entry));
@@ -115,7 +115,7 @@ impl Report {
     fn count_overlaps(&mut self, entries: &[&Entry]) {
         let mut beliefs = beliefs(entries);
         beliefs.sort_by_key(|belief| belief.from);
-        // Of those so far, the ones that are not over.
+        // Earlier beliefs that have not ended.
         let mut live: Vec<&Belief> = Vec::new();
         for belief in &beliefs {
             live.retain(|other| other.until > belief.from);

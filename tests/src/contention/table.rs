@@ -1,4 +1,4 @@
-//! What runs come to, in the rows of one table.
+//! The results of runs, as rows of one table.
 
 use std::fmt::{self, Display};
 
@@ -7,7 +7,7 @@ use lockage_world::simulation::Admitted;
 use super::worker::Client;
 use super::{Outcome, Trouble};
 
-/// What one run has come to.
+/// The results of one run.
 #[derive(Clone, Debug)]
 pub struct Row {
     workload: String,
@@ -15,9 +15,9 @@ pub struct Row {
     /// Through redis-rs and fred.
     calls: [u64; 2],
     unknown: [u64; 2],
-    /// What did not hold.
+    /// The properties that did not hold.
     pub violations: Vec<String>,
-    /// Where most was admitted of what is allowed.
+    /// The highest number of admissions against the envelope.
     pub admitted: Option<Admitted>,
 }
 

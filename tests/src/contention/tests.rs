@@ -1,4 +1,4 @@
-//! The checker rejects what is wrong, and accepts what is not.
+//! The checker rejects wrong histories, and accepts right ones.
 
 use super::checker::linearizable;
 use super::history::{Access, Acquired, Call, Entry, GivenBack, Holder};
@@ -143,7 +143,7 @@ fn a_token_that_runs_back() {
     ]);
 }
 
-/// L3: a caller that was told of its release had the lock.
+/// L3: a release that succeeds had the lock.
 #[test]
 fn a_release_that_frees_a_successor() {
     let first = [granted("a", [0, 10], 1, 1), granted("b", [1000, 1010], 2, 1)];
@@ -217,7 +217,7 @@ fn what_has_no_answer_happens_later_or_never() {
     let other = refused("a", [0, 10], holder("z", 9, 1));
     bad(&[granted("z", [0, 5], 9, 1), other, back.clone()]);
 
-    // Of a hold more, that its owner was not told of.
+    // The release of a further hold, from an acquire without an answer.
     let again = [first.clone(), unknown("a", [20, 30]), released("a", [40, 50], 1, 1)];
     good(&[&again[..], &[refused("b", [60, 70], holder("a", 1, 1))]].concat());
     good(&[&again[..], &[granted("b", [60, 70], 2, 1)]].concat());
@@ -288,7 +288,7 @@ fn stale_accesses() {
     assert!(value_order(&entries).is_err());
 }
 
-/// What is counted.
+/// The counts of a report.
 #[test]
 fn reports_count() {
     let done = Access::Accepted(());

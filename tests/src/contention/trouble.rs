@@ -1,4 +1,4 @@
-//! The servers of a run, and what happens to them and to the processes that call them.
+//! The servers of a run, and the faults of the servers and of the processes that call them.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::Worker;
 use super::worker::{Servers, Workload};
 use crate::server::{Proxy, Sentinels, Server};
 
-/// What happens meanwhile, again and again.
+/// The trouble during a run, again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Nothing.
@@ -31,7 +31,7 @@ pub enum Trouble {
     Lossy,
     /// The master is killed, and sentinels name another one.
     MasterKilled,
-    /// Sentinels are told to name another one, while it goes on.
+    /// Sentinels name another master on request, while the old one goes on.
     FailedOver,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Stage {
     proxy: Option<Proxy>,
     sentinels: Option<Sentinels>,
     pub(super) values: Server,
-    /// The servers of a quorum beside that of the locks. They have no trouble.
+    /// The other servers of a quorum. They have no trouble.
     others: Vec<Server>,
 }
 

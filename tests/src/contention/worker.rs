@@ -1,4 +1,4 @@
-//! A process whose tasks contend for limits and locks, and write down what they did.
+//! A process whose tasks contend for limits and locks, and log their calls.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use super::history::{self, Access, Acquired, Call, Entry, GivenBack, Holder, Log, Loss};
 use super::programs;
 
-/// What a process is told to do.
+/// The settings of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// Which process it is.
@@ -33,9 +33,9 @@ pub struct Settings {
     pub client: Client,
     /// Where the locks are.
     pub locks: Servers,
-    /// The servers of a quorum beside that one.
+    /// The other servers of a quorum.
     pub others: Vec<Servers>,
-    /// The server of what they guard.
+    /// The server of the guarded values.
     pub values: String,
     /// How many locks there are.
     pub keys: usize,
@@ -47,16 +47,16 @@ pub struct Settings {
     pub seed: u64,
     /// Whether locks are taken at all.
     pub guarded: bool,
-    /// What it does.
+    /// The workload of its tasks.
     pub workload: Workload,
     /// The file of its history.
     pub file: PathBuf,
 }
 
-/// What tasks do.
+/// The workload of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Workload {
-    /// They count in what locks guard.
+    /// They count in guarded values.
     Counters,
     /// They run programs of the simulated worlds.
     Programs(Theme),
@@ -88,7 +88,7 @@ pub enum Servers {
 /// Runs the process until its standard input ends.
 ///
 /// # Panics
-/// Where the settings are none, or what is guarded cannot be reached.
+/// Where the settings cannot be parsed, or the guarded values cannot be reached.
 pub fn run(settings: &str) {
     let settings: Settings = serde_json::from_str(settings).expect("settings as JSON");
     let stop = Arc::new(AtomicBool::new(false));
@@ -149,7 +149,7 @@ fn fred(servers: &Servers) -> FredStore {
     FredStore::connect(Config::from_url(&url).expect("a URL"))
 }
 
-/// How long a call for what is guarded may take. Its server has no faults.
+/// The timeout of a call for guarded values. Their server has no faults.
 const PATIENT: Duration = Duration::from_secs(20);
 
 async fn tasks<S>(settings: &Settings, locks: S, values: S, stop: Arc<AtomicBool>)
@@ -172,7 +172,7 @@ where
         let mut task = Task {
             settings: settings.clone(),
             task,
-            // Some are told when it is free, the others look.
+            // Some waiters are woken, the others poll.
             locks: if task % 2 == 0 { locks.clone().with_wake_ups() } else { locks.clone() },
             values: values.clone(),
             plain: plain.clone(),
@@ -198,7 +198,7 @@ struct Task<S> {
     task: usize,
     locks: Locks<S, Tokio>,
     values: Fenced<RetryStore<S, Tokio>>,
-    /// Of values that check no tokens.
+    /// The connection to the values that check no tokens.
     plain: MultiplexedConnection,
     log: Arc<Log>,
     chance: fastrand::Rng,
@@ -277,7 +277,7 @@ impl<S: Store + Clone + 'static> Task<S> {
         guard
     }
 
-    /// Adds one to what is guarded; whether it was done to the end.
+    /// Adds one to the guarded values; returns whether it was done to the end.
     async fn work(&mut self, turn: &Turn, token: u64, guard: Option<&LockGuard<S, Tokio>>) -> bool {
         // Some do not look whether they have lost it.
         let careless = self.chance.u8(0..4) == 0;
@@ -392,10 +392,10 @@ fn access<T, U>(
     }
 }
 
-/// Whether it may have been done all the same.
+/// Returns whether the call may have been done despite this error.
 ///
 /// # Panics
-/// For what no trouble of a store explains.
+/// For an error that no trouble of a store explains.
 fn is_done(error: &Error) -> bool {
     match error {
         Error::Store(StoreError::Unknown(_)) => true,

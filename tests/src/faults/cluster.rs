@@ -14,8 +14,8 @@ fn key() -> String {
     Key::new("lockage", ID).expect("a plain id").to_string()
 }
 
-/// The master of the key is killed, and a replica takes its place. What it had answered for and not
-/// yet told its replica is lost; that much can be admitted once more.
+/// The master of the key is killed, and a replica takes its place. Writes that the master had answered for and not
+/// yet replicated are lost; that much can be admitted once more.
 pub async fn master_killed<S: Store + Clone + 'static>(
     name: &str,
     cluster: &mut Cluster,
@@ -118,7 +118,7 @@ pub async fn behind_faulty_proxies<S: Store + Clone + 'static>(
     println!(
         "{name}: {calls} calls, {sent} scripts sent, {swallowed} replies swallowed, {executions} executed"
     );
-    // The question for what was used, at the end, is one more.
+    // The final peek at the usage is one more.
     assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
     assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
 }

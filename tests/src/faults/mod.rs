@@ -1,7 +1,7 @@
-//! Faults of one server, a cluster and a service with sentinels, and what callers are told
-//! meanwhile: each written once, for any client's store.
+//! Faults of one server, a cluster and a service with sentinels, and the answers of callers meanwhile: each
+//! written once, for any client's store.
 
-// The accounts are what the documents quote.
+// The documents quote the accounts.
 #![allow(clippy::print_stdout)]
 
 pub mod cluster;
@@ -66,7 +66,7 @@ where
     tally
 }
 
-/// Runs what blocks, such as the harness, without keeping callers from going on.
+/// Runs blocking code, such as the harness, without stopping the callers.
 fn blocking<T>(run: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(run)
 }

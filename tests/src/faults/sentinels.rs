@@ -10,8 +10,8 @@ use crate::server::Sentinels;
 
 const ID: &str = "id";
 
-/// The master is killed, and the sentinels make a replica master. What the old one had answered for
-/// and not yet told its replicas is lost; that much can be admitted once more.
+/// The master is killed, and the sentinels make a replica master. Writes that the old one had answered for and not
+/// yet replicated are lost; that much can be admitted once more.
 pub async fn master_killed<S: Store + Clone + 'static>(
     name: &str,
     sentinels: &mut Sentinels,
@@ -34,8 +34,8 @@ pub async fn master_killed<S: Store + Clone + 'static>(
 /// Replication is asynchronous, and on one machine takes less than this many calls.
 const LOST_AT_MOST: u64 = 50;
 
-/// The sentinels name another master on request. The old one goes on as one until it is told, and
-/// what it answers for until then is lost: no client can know.
+/// The sentinels name another master on request. The old one goes on as one until a sentinel demotes it, and its
+/// writes until then are lost: no client can know.
 pub async fn failed_over_by_hand<S: Store + Clone + 'static>(
     name: &str,
     sentinels: &mut Sentinels,

@@ -41,8 +41,7 @@ pub async fn restarted_with_its_keys<S: Store + Clone + 'static>(
     .await;
 }
 
-/// Frozen for longer than callers wait: what they sent is done later, and they were told that it
-/// may be.
+/// Frozen for longer than callers wait: their calls are done later, and their answer was "unknown".
 pub async fn frozen<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
     let limiter = limiter(store);
     let tally = during(name, &limiter, ID, async || {
@@ -69,7 +68,7 @@ pub async fn scripts_flushed<S: Store + Clone + 'static>(name: &str, server: &Se
     assert_eq!(tally.count(Told::Admitted), tally.calls.len() as u64, "{tally}");
 }
 
-/// Full, by `maxmemory` with `noeviction`: nothing is done, and callers are told so.
+/// Full, by `maxmemory` with `noeviction`: nothing is done, and callers learn that.
 pub async fn out_of_memory<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
     let limiter = limiter(store);
     let tally = during(name, &limiter, ID, async || {
@@ -89,7 +88,7 @@ pub async fn busy<S: Store + Clone + 'static>(name: &str, server: &Server, store
     let tally = during(name, &limiter, ID, async || {
         let mut endless = blocking(|| server.connection());
         let endless = std::thread::spawn(move || {
-            // It ends by an error, which is what it is for.
+            // It ends by an error, as intended.
             let _ = redis::cmd("EVAL").arg("while true do end").arg(0).exec(&mut endless);
         });
         tokio::time::sleep(TIMEOUT * 3).await;
@@ -103,7 +102,7 @@ pub async fn busy<S: Store + Clone + 'static>(name: &str, server: &Server, store
     assert!(tally.count(Told::NotDone) > 0, "{tally}");
 }
 
-/// `CLIENT PAUSE`: what was sent is done after it, and callers were told that it may be.
+/// `CLIENT PAUSE`: sent calls are done after it, and their callers got "unknown".
 pub async fn paused<S: Store + Clone + 'static>(name: &str, server: &Server, store: S) {
     let limiter = limiter(store);
     let tally = during(name, &limiter, ID, async || {
@@ -116,9 +115,8 @@ pub async fn paused<S: Store + Clone + 'static>(name: &str, server: &Server, sto
     assert!(tally.count(Told::Unknown) > 0, "{tally}");
 }
 
-/// At most once, behind a proxy that loses replies, cuts connections before and after a request, is
-/// late, refuses connections and swallows everything: never more executions than calls, and what
-/// callers were told adds up.
+/// At most once, behind a proxy that loses replies, cuts connections before and after a request, is late, refuses
+/// connections and swallows everything: never more executions than calls, and the answers of the callers add up.
 pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
     name: &str,
     server: &Server,
@@ -155,7 +153,7 @@ pub async fn behind_a_faulty_proxy<S: Store + Clone + 'static>(
     println!(
         "{name}: {calls} calls, {sent} scripts sent, {swallowed} replies swallowed, {executions} executed"
     );
-    // The question for what was used, at the end, is one more.
+    // The final peek at the usage is one more.
     assert!(executions <= calls + 1, "{executions} executions of {calls} calls");
     assert!(tally.count(Told::Unknown) > 0 && swallowed >= 15, "the faults were there: {tally}");
 }
@@ -200,7 +198,7 @@ pub async fn moved_behind_its_address<S: Store + Clone + 'static>(
         // Otherwise it waits five seconds for more replicas.
         command(old, &["CONFIG", "SET", "repl-diskless-sync-delay", "0"]);
         replicate(new, old);
-        // It is a replica after the first, and after the second told of all that follows.
+        // After the first write it is a replica, and after the second it gets all later writes.
         for _ in 0..2 {
             let mut write = redis::pipe();
             write.cmd("SET").arg("any").arg("thing").cmd("WAIT").arg(1).arg(20_000);

@@ -1,5 +1,5 @@
-//! What stands around the calls of traces: the same call at other times, above all at each end of what the record
-//! says; on a record that is damaged, or at the end of a range; and with other arguments, most of them wrong.
+//! Variations of the calls of traces: the same call at other times, above all at both ends of each range of the
+//! record; on a record that is damaged, or at the end of a range; and with other arguments, most of them wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,16 +9,16 @@ use lockage_oracle::key::MAX_TIME_US;
 
 use super::corpus::{Call, PACKED, Recorded, Step};
 
-/// A call, and what the key held before it.
+/// The record of the key before a call, and the call.
 type Situation<'t> = (Option<&'t Stored>, Call);
 
 /// Around how many of the variations of one kind a trace goes.
 const VARIATIONS: usize = 60;
 
-/// So few that what tells a mutant is found soon.
+/// Short, so that the step that kills a mutant is found soon.
 const LONGEST_TRACE: usize = 16;
 
-/// Around so many calls of each script, each as unlike the others as can be.
+/// Returns variations of up to `calls` calls of each script, each as unlike the others as can be.
 pub(super) fn steps(traces: &[Recorded], calls: usize) -> Vec<Vec<Step>> {
     let mut rng = Rng::with_seed(1);
     let mut made = Vec::new();
@@ -45,7 +45,7 @@ pub(super) fn run((stored, call): &(Option<Stored>, Call)) -> Vec<Step> {
     [before].into_iter().chain(beside).chain([Step::Call(call.clone())]).collect()
 }
 
-/// Of each script so many, of as many forms as there are.
+/// Returns up to `most` situations of each script, of as many forms as there are.
 fn situations<'t>(traces: &'t [Recorded], most: usize, rng: &mut Rng) -> Vec<Situation<'t>> {
     let mut by_form: BTreeMap<ScriptId, BTreeMap<String, Vec<Situation<'t>>>> = BTreeMap::new();
     for trace in traces {
@@ -174,7 +174,7 @@ fn on_other_records(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>
             let as_list = Stored::List(vec![text.clone()]);
             let mut others = other_texts(text, now_us);
             if stored.is_some_and(is_packed) {
-                // The same in binary, and beyond what text says.
+                // The same in binary, and beyond the text.
                 let packed = in_binary(text);
                 others.extend(other_texts(&packed, now_us));
                 others.push(format!("{packed} "));
@@ -284,7 +284,7 @@ const BOUNDS: [u64; 9] = [
     1 << 53,
 ];
 
-/// What a word of a record or an argument could be instead.
+/// Returns alternatives for a word of a record or an argument.
 fn other_words(word: &str, now_us: u64) -> Vec<String> {
     let mut others: Vec<String> =
         ["", "x", "-1", "1.5", "nan", "99999999999999999", "1e3", "0x10"].map(str::to_owned).into();

@@ -1,9 +1,9 @@
-//! Calls that scripts are told apart by, each with what it comes to: those of the properties' own traces, what
-//! stands around them, and cases by hand.
+//! Calls that distinguish scripts, each with its outcome: those of the properties' own traces, variations of them,
+//! and cases by hand.
 //!
-//! The traces are recorded while the Rust machine runs beside the shipped scripts and agrees (`recording`).
-//! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on
-//! damaged records and with wrong arguments, of which the scripts as they are shipped say what is right.
+//! The traces are recorded while the Rust machine runs beside the shipped scripts and agrees (`recording`). Around
+//! their calls (`around`) and in the cases (`cases`) are those that no machine makes: on damaged records and with
+//! wrong arguments. For these, the shipped scripts define the right answers.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub struct Corpus {
     pub traces: Vec<Recorded>,
 }
 
-/// Steps, and what each comes to.
+/// Steps, and the outcome of each.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     pub(super) steps: Vec<(Step, Seen)>,
@@ -38,15 +38,15 @@ pub(super) enum Step {
     Forget,
     /// The key holds this from here on, for longer than any trace lasts.
     Put(Stored),
-    /// So does the key beside it, or nothing.
+    /// The same for the second key, or nothing.
     PutBeside(Beside),
 }
 
-/// The key of this id beside the other one.
+/// The second key of a call, by its id.
 #[derive(Clone, Debug)]
 pub(super) struct Beside {
     pub id: String,
-    /// What it holds before the call, in a trace of its own.
+    /// The record of the key before the call, in a trace of its own.
     pub held: Option<Stored>,
 }
 
@@ -59,7 +59,7 @@ impl Beside {
 /// A call, as it is sent.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
-    /// What the store's clock shows.
+    /// The reading of the store's clock.
     pub store_us: u64,
     pub script: ScriptId,
     pub fallback: Option<ScriptId>,
@@ -67,27 +67,27 @@ pub(super) struct Call {
     pub arguments: Vec<String>,
     /// Those for the fallback.
     pub slow_path_arguments: Vec<String>,
-    /// Of a script of two keys.
+    /// The second key, for a script of two keys.
     pub beside: Option<Beside>,
 }
 
-/// What can be seen of a step: the reply, what the key holds, the message that was published, and how often the
+/// The observable outcome of a step: the reply, the record of the key, the published message, and how often the
 /// script has called which commands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Seen {
     pub reply: Result<Vec<i64>, String>,
     pub held: Held,
-    /// What the key beside it holds, of a script of two.
+    /// The record of the second key, for a script of two keys.
     pub held_beside: Held,
-    /// The bytes of it, which tell a packed record from its text.
+    /// The size of the record in bytes, which distinguishes a packed record from its text.
     bytes: u64,
     pub(super) published: Option<String>,
     commands: Vec<(&'static str, u64)>,
 }
 
 impl Corpus {
-    /// Records so many traces of each kind, and what stands around calls of these scripts and all their cases; on so
-    /// many threads. What it records of a script does not depend on the others.
+    /// Records `traces` traces of each kind, variations of calls of these scripts, and all their cases, on
+    /// `threads` threads. The record of a script does not depend on the others.
     ///
     /// # Panics
     /// Where the shipped scripts do not agree with the machines, or fail.
@@ -112,12 +112,12 @@ impl Corpus {
     }
 }
 
-/// What an error begins with. The second is the server's, of an expiry that is none: it comes of a limit with a zero in it, which
-/// no client can say. Nothing is written then either.
+/// The beginning of an error. The second is the server's, of an invalid expiry: it comes from a limit with a zero
+/// in it, which no client can send. Nothing is written then either.
 const REFUSALS: [&str; 2] = ["LOCKAGE_", "ERR value is not an integer or out of range"];
 
 impl Recorded {
-    /// What these steps come to on a store with the shipped scripts, which is emptied first.
+    /// Records the outcomes of these steps on a store with the shipped scripts, which is emptied first.
     fn of(steps: &[Step], store: &mut SimStore) -> Self {
         store.flush_all();
         let mut recorded = Recorded::default();
@@ -147,7 +147,7 @@ impl Recorded {
         lines.iter().any(|line| self.lines.binary_search(line).is_ok())
     }
 
-    /// Whether it comes to the same on this store, which is emptied first.
+    /// Returns whether the outcomes are the same on this store, which is emptied first.
     pub fn is_same(&self, store: &mut SimStore) -> bool {
         store.flush_all();
         self.steps.iter().all(|(step, seen)| step.run(store) == *seen)
@@ -213,7 +213,7 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
             if let (Some(head), Some(first)) = (damaged(&list[0]), elements.first_mut()) {
                 *first = head;
             }
-            // A head in text without what ends it.
+            // A head in text without its end mark.
             if let Some(cut) = elements[0].strip_suffix(b"!;0;") {
                 elements[0] = cut.to_vec();
             }
@@ -247,7 +247,7 @@ pub(super) fn held_at(store: &SimStore, key: &str) -> Held {
     store.stored(key).map(|stored| (stored, expire_ms.unwrap_or(u64::MAX)))
 }
 
-/// What stands before numbers that are sent in binary.
+/// The mark before numbers that are sent in binary.
 pub(super) const PACKED: &str = "#";
 
 /// The arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id. A value that words
@@ -281,7 +281,7 @@ fn with_request(argument: &[u8]) -> String {
     format!("{} | {id:032x} {remember}", in_words(numbers, (usize::MAX, 0)))
 }
 
-/// How many numbers a packed call has, and how many ids behind them: what comes then is a number, or text.
+/// Returns how many numbers a packed call has, and how many ids behind them: the rest is a number, or text.
 fn layout(script: ScriptId) -> (usize, usize) {
     match script {
         ScriptId::FastLockAcquire => (4, 2),
@@ -304,7 +304,7 @@ fn in_words(argument: &[u8], (numbers, ids): (usize, usize)) -> String {
     format!("{PACKED}{}", words.join(" "))
 }
 
-/// Numbers, the second of which says how many more there are, and then what a record begins with.
+/// Numbers, the second of which says how many more there are, and then the beginning of a record.
 fn with_default_in_words(argument: &[u8]) -> String {
     let count = argument[8..16].try_into().map(f64::from_le_bytes).expect("eight bytes");
     let (numbers, default) = argument.split_at(16 + 8 * count as usize);
@@ -317,7 +317,7 @@ fn with_default_in_words(argument: &[u8]) -> String {
     format!("{numbers} {} {}", String::from_utf8_lossy(tags), &config[1..])
 }
 
-/// The same as it is sent, where `&7` is a byte and `&&7` are two; what is none of these, as it stands there.
+/// Returns the text as it is sent, where `&7` is a byte and `&&7` are two; any other word stands for itself.
 fn as_sent(text: &str) -> Vec<u8> {
     let Some(numbers) = text.strip_prefix(PACKED) else { return text.as_bytes().to_vec() };
     let words = numbers.split(' ').map(|word| {
@@ -365,7 +365,7 @@ impl Call {
             Ok(RespValue::Integer(integer)) => Ok(read_integer_reply(integer).to_vec()),
             Ok(RespValue::Bulk(bytes)) => Ok(match read_packed_reply(&bytes) {
                 Some(numbers) => numbers,
-                // Byte by byte, to be told from others.
+                // Byte by byte, so that it differs from other texts.
                 None => bytes.into_iter().map(i64::from).collect(),
             }),
             Ok(RespValue::Error(message)) => Err(message),

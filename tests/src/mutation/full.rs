@@ -15,8 +15,8 @@ impl WhereFull {
     /// Makes the calls of a trace on this store, which is emptied first and full during each call.
     ///
     /// # Panics
-    /// Where a call that frees or keeps something comes to something else than with memory left; or another one to
-    /// anything but the same, or to a refusal that changed nothing.
+    /// Where a call that frees or keeps something has another outcome than with memory left; or another call has
+    /// neither that outcome nor a refusal that changed nothing.
     pub fn run(&mut self, trace: &Recorded, store: &mut SimStore) {
         store.flush_all();
         for (step, expected) in &trace.steps {
@@ -45,12 +45,12 @@ impl WhereFull {
     }
 }
 
-/// The record beside the key, if the call has one.
+/// The record of the second key, if the call has one.
 fn beside(call: &Call, store: &SimStore) -> lockage_oracle::key::Held {
     call.beside.as_ref().and_then(|beside| held_at(store, &beside.key()))
 }
 
-/// Whether the call gives something back, or keeps what is held.
+/// Returns whether the call gives something back, or keeps a lease or a record.
 fn frees_or_keeps(call: &Call) -> bool {
     use ScriptId as S;
     let text = if call.fallback.is_some() { &call.slow_path_arguments } else { &call.arguments };

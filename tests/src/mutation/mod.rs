@@ -1,9 +1,10 @@
 //! Mutation of the shipped scripts: each text in them that could be another one is made so, and a corpus of
 //! calls must see the difference.
 //!
-//! A mutant changes one place of one file of `lua`, and stands wherever scripts are made of it. It is killed where any recorded trace has another reply, leaves other bytes or another expiry, publishes
-//! something else, or calls other commands than the script as it is shipped, which is the Rust machine wherever a
-//! caller can tell ([`corpus`]). One that lives needs a written reason: `tests/mutants/survivors.toml`.
+//! A mutant changes one place of one file of `lua`, and stands wherever scripts are made of it. It is killed where any
+//! recorded trace has another reply, leaves other bytes or another expiry, publishes something else, or calls other
+//! commands than the script as it is shipped, which is the Rust machine wherever a caller can see a difference
+//! ([`corpus`]). A survivor needs a written reason: `tests/mutants/survivors.toml`.
 
 mod around;
 mod cases;
@@ -34,7 +35,7 @@ pub struct Living {
     pub reason: Vec<Reason>,
 }
 
-/// Why some mutants cannot be told from the script.
+/// The reason why some mutants are equivalent to the script.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
@@ -74,7 +75,7 @@ pub fn scripts(mutant: &Mutant) -> Vec<(ScriptId, String, Vec<usize>)> {
             let shipped = lockage_lua::script(id).source();
             let source = lockage_lua::source_with(id, name, &mutated);
             let (ours, others) = (shipped.lines(), source.lines());
-            // Of a part that became shorter all that stands behind it differs.
+            // After a part that became shorter, all later lines differ.
             let end = ours.clone().count().min(others.clone().count());
             let is_shorter = ours.clone().count() != others.clone().count();
             let differ = ours.zip(others).enumerate().filter(|(_, (one, other))| one != other);
@@ -93,10 +94,10 @@ pub fn made_of(name: &str) -> impl Iterator<Item = ScriptId> {
     FILES.iter().filter(move |(_, files)| files.contains(name)).map(|(id, _)| *id)
 }
 
-/// The mutants of these that no trace tells from the scripts, found on so many threads.
+/// Returns the mutants that no trace distinguishes from the scripts, searched on `threads` threads.
 ///
 /// # Panics
-/// Where Lua gets no memory, or a trace tells the scripts as they are from themselves: it judges no mutant.
+/// Where Lua gets no memory, or a trace distinguishes the scripts from themselves: it judges no mutant.
 pub fn survivors<'m>(mutants: &'m [Mutant], corpus: &Corpus, threads: usize) -> Vec<&'m Mutant> {
     let next = AtomicUsize::new(0);
     let search = || {
@@ -134,7 +135,7 @@ fn tested_store() -> SimStore {
 /// How many mutants, most often of a few lines, a thread takes at a time.
 const AT_ONCE: usize = 16;
 
-/// The traces, those first that have told a mutant last: the next one is most often near it.
+/// The traces, the latest killers first: the next killer is most often near them.
 struct Search<'c> {
     corpus: &'c Corpus,
     order: Vec<usize>,
@@ -143,7 +144,7 @@ struct Search<'c> {
 }
 
 impl Search<'_> {
-    /// Whether no trace of the corpus tells the mutant from the script.
+    /// Returns whether no trace of the corpus kills the mutant.
     fn lives(&mut self, mutant: &Mutant) -> bool {
         let (mut store, mut changed) = (tested_store(), Vec::new());
         for (id, source, lines) in scripts(mutant) {

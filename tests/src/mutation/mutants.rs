@@ -1,4 +1,4 @@
-//! What a script could say instead.
+//! The alternative texts of a script.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub struct Part {
 /// A part with one place changed.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// What is changed.
+    /// The changed part.
     pub part: Part,
     place: Range<usize>,
     instead: String,
@@ -27,7 +27,7 @@ impl Mutant {
         [&text[..self.place.start], &self.instead, &text[self.place.end..]].concat()
     }
 
-    /// The part, the line as it is, and as the mutant has it: what it is listed by.
+    /// Returns the key of its listing: the part, the line as it is, and as the mutant has it.
     pub fn line(&self) -> [String; 3] {
         let text = self.part.text;
         let from = text[..self.place.start].rfind('\n').map_or(0, |at| at + 1);
@@ -56,7 +56,7 @@ pub fn of(part: Part) -> Vec<Mutant> {
     mutants
 }
 
-/// What a token could be instead. Half of the comparisons' opposites are other mutants of theirs.
+/// Returns the alternatives of a token. Half of the comparisons' opposites are other mutants of theirs.
 fn alternatives(token: &str, before: Option<&str>) -> Vec<String> {
     let some: &[&str] = match token {
         "<" => &["<=", ">"],
@@ -126,7 +126,8 @@ fn of_lines(part: Part) -> Vec<Mutant> {
     mutants
 }
 
-/// Whether a line is a statement by itself that may be left out: a call, or an assignment to what is there.
+/// Returns whether a line is a statement by itself that may be left out: a call, or an assignment to an existing
+/// name.
 fn is_statement(code: &str) -> bool {
     let first = code.split([' ', '(', '.', '[', ',']).next().unwrap_or_default();
     let first = first.strip_prefix('$').unwrap_or(first);

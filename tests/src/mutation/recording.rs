@@ -10,7 +10,7 @@ use lockage_sim::store::SimStore;
 
 use super::corpus::{self, Beside, Call, Recorded, Seen, Step};
 
-/// So many traces of each kind.
+/// Records `traces` traces of each kind.
 ///
 /// # Panics
 /// Where the shipped scripts do not agree with the machines.
@@ -77,7 +77,7 @@ impl Holds for Recorder<'_> {
     }
 }
 
-/// What is being written down.
+/// A recording in progress.
 struct Recording<'s> {
     store: &'s RefCell<SimStore>,
     made: Vec<Recorded>,

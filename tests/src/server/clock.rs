@@ -11,12 +11,11 @@ use tempfile::{NamedTempFile, TempDir};
 
 use super::Server;
 
-/// A clock in whole microseconds since the Unix epoch that moves only when it is told to, forwards
-/// or backwards.
+/// A clock in whole microseconds since the Unix epoch that moves only when the test sets it, forwards or
+/// backwards.
 ///
-/// The time lives in a small file that a server started with
-/// [`Server::with_clock`](super::Server::with_clock) maps into its memory: a change is seen by the
-/// server's next command.
+/// The time lives in a small file that a server started with [`Server::with_clock`](super::Server::with_clock)
+/// maps into its memory: a change is seen by the server's next command.
 #[derive(Debug)]
 pub struct VirtualClock {
     file: NamedTempFile,
@@ -59,7 +58,7 @@ impl VirtualClock {
         self.now_us.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the time of a server that was started on this clock is what the clock says.
+    /// Returns whether the time of a server that was started on this clock is the clock's.
     pub(super) fn is_followed_by(&self, server: &Server) -> bool {
         let mut connection = server.connection();
         [7_000_001, 5].into_iter().all(|now_us| {

@@ -11,8 +11,8 @@ use lockage_suite::ports::{BUS_OFFSET, on_free_port};
 const MASTERS: usize = 3;
 const SLOTS: usize = 16_384;
 
-// What a test would otherwise wait for; all else is what users have, so that an uncovered slot, say,
-// makes the whole cluster say CLUSTERDOWN.
+// Options that shorten waits of the tests; all else is as for users, so that an uncovered slot, say, makes the
+// whole cluster say CLUSTERDOWN.
 const OPTIONS: [&str; 8] = [
     "--cluster-enabled",
     "yes",
@@ -27,11 +27,11 @@ const OPTIONS: [&str; 8] = [
 /// How long a node goes on trying a manual failover.
 const FAILOVER_ATTEMPT: Duration = Duration::from_secs(2);
 
-/// A running cluster: nodes 0 to 2 start as masters, node `n + 3` as the replica of node `n`.
-/// Dropping it kills every node.
+/// A running cluster: nodes 0 to 2 start as masters, node `n + 3` as the replica of node `n`. Dropping it kills
+/// every node.
 ///
-/// What changes the cluster waits until every live node sees it, and panics when that takes longer
-/// than 40 seconds.
+/// Methods that change the cluster wait until every live node sees it, and panic when that takes longer than 40
+/// seconds.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Server>,
@@ -61,8 +61,8 @@ impl Cluster {
     }
 
     /// Starts a cluster with a [`Proxy`] before each node. The nodes announce the ports of the
-    /// proxies, so that clients that learn which node has which slots go through them. What the nodes say
-    /// to each other, on the bus and in replication, knows no faults.
+    /// proxies, so that clients that learn which node has which slots go through them. The nodes' own
+    /// traffic, on the bus and in replication, knows no faults.
     ///
     /// # Panics
     ///

@@ -49,7 +49,7 @@ pub struct Server {
     folder: TempDir,
 }
 
-/// What a server is started with, but for what every server is.
+/// The options of a server, beyond those of every server.
 #[derive(Debug, Default, Clone, Copy)]
 struct Setup<'s> {
     clock: Option<&'s VirtualClock>,
@@ -66,8 +66,8 @@ impl Server {
     ///
     /// # Panics
     ///
-    /// When there is no server to run, or it does not come up; the message says what to install or
-    /// shows its log.
+    /// When there is no server to run, or it does not come up; the message names the package to install or
+    /// shows the server's log.
     pub fn start() -> Self {
         Self::launch(Setup::default())
     }
@@ -225,7 +225,7 @@ impl Server {
         self.try_connection().expect("the server is up")
     }
 
-    /// How many scripts the server has executed since it started, failed ones among them. An EVALSHA
+    /// Returns how many scripts the server has executed since it started, failed ones among them. An EVALSHA
     /// of a script that it does not know executes nothing and is not counted, nor is a call that it
     /// turned down beforehand (a redirection, say).
     ///
@@ -241,8 +241,7 @@ impl Server {
             .arg("errorstats")
             .query(&mut connection)
             .expect("the server is up");
-        // A script that ran and failed is a failed call too, so only the errors tell how many were
-        // unknown.
+        // A script that ran and failed is a failed call too, so only the errors show how many were unknown.
         let unknown = number(&errors, "errorstat_NOSCRIPT:count=");
         let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
         let calls = names.map(|name| number(&calls, &format!("cmdstat_{name}:calls=")));
@@ -252,7 +251,7 @@ impl Server {
     /// Kills the server (SIGKILL) and waits for its end; does nothing when it is down already. The
     /// folder stays until the guard drops.
     pub fn kill(&mut self) {
-        // An error means that the process has ended by itself, which is what was asked for.
+        // An error means that the process has ended by itself, which is the goal.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -310,7 +309,7 @@ impl Server {
         self.signal(Signal::STOP);
     }
 
-    /// Lets a frozen process go on: what it was sent in the meantime is carried out.
+    /// Lets a frozen process go on: it carries out the calls that arrived in the meantime.
     ///
     /// # Panics
     ///
@@ -319,8 +318,8 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
-    /// Waits until this many replicas have what this server is told, and not only say that they are
-    /// linked: up to a second after its first copy a replica is sent nothing. The server is empty.
+    /// Waits until this many replicas have the writes of this server, and not only say that they are linked: up to
+    /// a second after its first copy a replica is sent nothing. The server is empty.
     fn wait_for_replicas(&self, count: usize) {
         let mut connection = self.connection();
         redis::cmd("FLUSHALL").exec(&mut connection).expect("it is up");
@@ -431,7 +430,7 @@ fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| program::does_not_run(&error))
 }
 
-/// Says what is skipped and why, past the harness of tests, which shows nothing of a test that passes.
+/// Prints the skipped test and the reason, past the harness of tests, which shows no output of a test that passes.
 pub fn say_skipped(what: &str) {
     let line = format!("SKIPPED: {what}\n");
     std::io::stderr().write_all(line.as_bytes()).expect("standard error is open");

@@ -48,7 +48,7 @@ pub fn major_version() -> u32 {
     })
 }
 
-/// Says what to install.
+/// Panics, and names the package to install.
 pub(super) fn does_not_run(error: &Error) -> ! {
     panic!("{}: {error}. {INSTALL}", program().display())
 }

@@ -13,8 +13,8 @@ const SERVICE: &str = "lockage";
 
 /// A running service: server 0 starts as the master. Dropping it kills every server and sentinel.
 ///
-/// What changes the service waits until a majority of the sentinels sees it, and panics when that
-/// takes longer than 40 seconds.
+/// Methods that change the service wait until a majority of the sentinels sees it, and panic when that takes
+/// longer than 40 seconds.
 #[derive(Debug)]
 pub struct Sentinels {
     servers: Vec<Server>,
@@ -130,13 +130,13 @@ impl Sentinels {
     }
 
     /// Makes another server the master: SENTINEL FAILOVER. The old one stays up, and goes on as a
-    /// master until a sentinel tells it otherwise, after about two seconds (ten before Redis 7.0).
+    /// master until a sentinel demotes it, after about two seconds (ten before Redis 7.0).
     ///
     /// # Panics
     ///
     /// When that does not happen.
     pub fn fail_over(&mut self) {
-        // What has not got over an earlier one can give this one up.
+        // A sentinel that has not finished an earlier failover can give this one up.
         self.wait_until_settled();
         self.master = self.master();
         until("a sentinel begins a failover", || {
@@ -146,7 +146,7 @@ impl Sentinels {
         self.wait_for_failover();
     }
 
-    /// Waits until a former master has been told that it is one no more.
+    /// Waits until a former master has become a replica.
     ///
     /// # Panics
     ///
@@ -223,7 +223,7 @@ impl Sentinels {
         }
         for (index, server) in self.servers.iter().enumerate().filter(|(index, _)| *index != master)
         {
-            // What the sentinels know of it may be a second old.
+            // The sentinels' knowledge of it may be a second old.
             let status = info(&mut server.connection(), "master_link_status")?;
             if status != "up" || info(&mut server.connection(), "master_port")? != port {
                 return Err(format!("server {index} is {status}"));

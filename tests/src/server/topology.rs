@@ -1,4 +1,4 @@
-//! What a node of a cluster says of all nodes.
+//! A node's view of all nodes of a cluster.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Stories of limiters. Their times are where decisions change, as the decisions before tell them.
+//! Stories of limiters. Their times are those at which decisions change, by the decisions before.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const BERLIN_SET_CLOCKS_US: [u64; 2] = [1_774_738_800_000_000, 1_792_879_200_000
 
 type Story = fn(&mut Recorder);
 
-/// What is told of the first limit of each kind, and only decisions of the others.
+/// The stories of the first limit of each kind; the others have only decisions.
 const OF_EACH_KIND: [Story; 4] = [decisions, requests, adjustments, reservations];
 
 const KINDS: [(&str, [&str; 3]); 8] = [
@@ -211,7 +211,7 @@ fn stored_limits(key: &mut Recorder) {
     key.record("acquire 2 under the stored limit, which is per client", &following);
 }
 
-/// Days of 23 and 25 hours, a caller whose zone data are others, and times outside of what a call knows.
+/// Days of 23 and 25 hours, a caller whose zone data are others, and times outside the days that a call knows.
 fn days(key: &mut Recorder) {
     for midnight_us in BERLIN_SET_CLOCKS_US {
         key.now_us = midnight_us;

@@ -39,7 +39,7 @@ const RW_LOCK: &str = "read-write lock, lease 30s, releases remembered for 60s";
 const SEMAPHORE: &str = "semaphore of 3, lease 30s, releases remembered for 60s";
 const LATCH: &str = "latch, kept for 60s";
 
-/// So many microseconds after this second.
+/// Returns the time `by_us` microseconds after this second.
 fn after(seconds: u64, by_us: u8) -> Timestamp {
     Timestamp::from_micros(START_US + seconds * S + u64::from(by_us)).expect("in range")
 }
@@ -185,7 +185,7 @@ fn rw_lock() -> Vec<Value> {
     )
 }
 
-/// A lock that forgets what was given back, and what leases ended, and knows until when copies of that may arrive.
+/// A lock that forgets releases and ended leases, and knows until when copies of their calls may arrive.
 fn forgotten_sides() -> Vec<Value> {
     let lock = RwLock::new(LEASE, REMEMBER).expect("in range");
     let read = |number: u8, seconds| lock.read(ALICE, id(number.into()), after(seconds, 0));
@@ -243,7 +243,7 @@ fn semaphore() -> Vec<Value> {
     )
 }
 
-/// A semaphore that forgets what was given back, and what leases ended, and knows until when copies of that may arrive.
+/// A semaphore that forgets releases and ended leases, and knows until when copies of their calls may arrive.
 fn forgotten_permits() -> Vec<Value> {
     let semaphore = Semaphore::new(3, LEASE, REMEMBER).expect("in range");
     let id = |number: u128| PermitId::from_u128(number << 64 | 7);
@@ -301,7 +301,7 @@ fn latch() -> Vec<Value> {
     )
 }
 
-/// A latch that forgets what was done to it, and knows until when copies of that may arrive.
+/// A latch that forgets its changes, and knows until when copies of their calls may arrive.
 fn forgotten_changes() -> Vec<Value> {
     let latch = Latch::new(Duration::from_secs(60)).expect("in range");
     let id = OperationId::from_u128;

@@ -1,8 +1,9 @@
-//! Portable vectors: what an implementation in any language must do, as JSON, and the scripts that do it.
+//! Portable vectors: the required behaviour of an implementation in any language, as JSON, and the scripts for it.
 //!
-//! A vector is one call of one script: what its keys hold, the time, the arguments, and then what the keys hold
-//! after it, and the reply. Vectors are recorded from stories: a few commands on one key, each at its time. The
-//! shipped scripts run them on the simulated store, and the Rust machines beside them must come to the same.
+//! A vector is one call of one script: the records of its keys, the time, the arguments, and then the records of
+//! the keys after it, and the reply. Vectors are recorded from stories: a few commands on one key, each at its
+//! time. The shipped scripts run them on the simulated store, and the Rust machines at its side must have the same
+//! outcomes.
 
 mod limiters;
 mod locks;
@@ -20,7 +21,7 @@ use serde_json::{Value, json};
 const KEY: &str = "lockage:{vector}";
 const START_US: u64 = 1_763_697_600_000_000;
 
-/// Returns the folder that has the vectors, their scripts, and what runs them.
+/// Returns the folder of the vectors, their scripts, and their runners.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors")
 }
@@ -71,7 +72,8 @@ impl<C: Command<Outcome: PartialEq + Debug>> Step for C {
     }
 }
 
-/// The vectors of a story: of each command when it comes, in microseconds from the start, and what it is in words.
+/// Records the vectors of a story: for each command its time, in microseconds from the start, and its name in
+/// words.
 fn told(config: &str, story: &[(u64, &str, &dyn Step)]) -> Vec<Value> {
     let mut key = Recorder::new(config);
     for (after_us, words, command) in story {
@@ -132,12 +134,12 @@ impl Recorder {
         reply
     }
 
-    /// What the first key holds, and the second one, if there is one.
+    /// Returns the record of the first key, and of the second one, if there is one.
     fn stored(&self, keys: &[&str]) -> [Option<Stored>; 2] {
         [0, 1].map(|index| self.store.stored(keys.get(index)?))
     }
 
-    /// What each key holds and when it expires, from now on.
+    /// Returns the record and the time to live of each key.
     fn states(&self, keys: &[&str]) -> Vec<Value> {
         let state = |key: &&str| {
             let stored = self.store.stored(key)?;

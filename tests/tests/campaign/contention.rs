@@ -2,7 +2,7 @@
 //! `--nocapture` prints each report and row of the table, and `LOCKAGE_CONTENTION_SECONDS=60` makes each run the whole
 //! campaign.
 
-// The reports are what the documents quote.
+// The documents quote the reports.
 #![allow(clippy::print_stdout)]
 
 use std::path::Path;

@@ -1,5 +1,6 @@
-//! A server whose memory is full (`maxmemory`, `noeviction`): each script either comes to the same as with memory left,
-//! or is refused before it has changed anything (D12); and whatever frees or keeps something is never refused.
+//! A server whose memory is full (`maxmemory`, `noeviction`): each script either has the same outcome as with
+//! memory left, or is refused before it has changed anything (D12); a call that frees or keeps something is never
+//! refused.
 
 // How often each script was called and refused, for the judgement of it.
 #![allow(clippy::print_stdout)]

@@ -1,6 +1,6 @@
-//! What it costs a real server that many locks are held. `--nocapture` prints the figures.
+//! The cost of many held locks for a real server. `--nocapture` prints the figures.
 
-// The figures are what the documents quote.
+// The documents quote the figures.
 #![allow(clippy::print_stdout)]
 
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ const LOCKS: u32 = 10_000;
 /// How long a lock is held without a renewal on a machine that has time for these.
 const LEASE: Duration = Duration::from_secs(6);
 
-/// Of so many locks it is found out how fast calls are here.
+/// The number of locks that measure the speed of calls here.
 const FEW: u32 = 1000;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,8 +34,8 @@ async fn many_locks_through_fred() {
     many_locks("fred", &server, store).await;
 }
 
-/// A lock that is held costs one call in each third of its lease, and those that are due together share what
-/// the client sends at once. None is lost (L6).
+/// A lock that is held costs one call in each third of its lease, and calls that are due together share one write
+/// of the client. None is lost (L6).
 async fn many_locks(name: &str, server: &Server, store: impl Store + Clone + 'static) {
     let store = RetryStore::new(store, Tokio, Duration::from_secs(2));
     let lease = {

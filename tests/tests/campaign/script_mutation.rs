@@ -23,7 +23,7 @@ const TRACES: [u32; 2] = [8, 40];
 /// The same for a slice, which is small: recording takes longer than the search.
 const TRACES_OF_SLICE: [u32; 2] = [1, 8];
 
-/// One in so many is tried by default.
+/// One mutant in this number is tried by default.
 const SLICE: usize = 192;
 
 const THREADS: usize = 2;
@@ -118,7 +118,7 @@ fn what_is_listed_as_living_is_a_mutant() {
     }
 }
 
-/// Of all files but those that no machine stands beside: see [`by_hand`].
+/// Returns the mutants of all files, except for those that no machine checks: see [`by_hand`].
 fn mutants() -> Vec<Mutant> {
     let by_hand = by_hand::PARTS.map(|part| part.name);
     let files = lockage_lua::files().iter().filter(|(name, _)| !by_hand.contains(name));

@@ -9,7 +9,7 @@ use lockage_fred::FredStore;
 use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use lockage_tests::server::Server;
 
-/// Asks by each client for the one request that this id has, and tells which one was admitted: all of one server
+/// Asks by each client for the one request that this id has, and returns which one was admitted: all of one server
 /// share the key.
 async fn admitted(address: &str) -> Vec<bool> {
     let limit = limit!("fixed-window 1/h");
@@ -52,7 +52,7 @@ async fn a_user_a_database_and_a_socket_stand_in_an_address() {
     misconfigured(FredStore::open(&wrong).unwrap(), "wr0ng").await;
 }
 
-/// Asserts that a call can never be done, and that its error does not tell the secret.
+/// Asserts that a call can never be done, and that its error does not show the secret.
 async fn misconfigured(store: impl Store, secret: &str) {
     let error = Limiter::new(store, limit!("fixed-window 1/h")).try_acquire("id", 1).await;
     let Err(Error::Store(error @ StoreError::Misconfigured(_))) = error else {
@@ -61,8 +61,8 @@ async fn misconfigured(store: impl Store, secret: &str) {
     assert!(!error.to_string().contains(secret), "{error}");
 }
 
-/// Clients trust what the system trusts, which a variable of the process can replace: so this is asked for by a
-/// process of its own.
+/// Clients trust the system's authorities, which a variable of the process can replace: so a process of its own
+/// asks.
 #[tokio::test]
 async fn tls_is_spoken_with_a_server_that_is_trusted() {
     let Some(server) = Server::with_tls() else { return };

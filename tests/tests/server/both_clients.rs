@@ -33,7 +33,7 @@ fn bytes(server: &Server, key: &str) -> Vec<u8> {
     redis::cmd("DUMP").arg(key).query(&mut server.connection()).unwrap()
 }
 
-/// What one has charged the other counts, and either gives the answers that one alone would give.
+/// Charges through one client count for the other, and either gives the answers that one alone would give.
 #[tokio::test]
 async fn a_limiter_is_one() {
     let clock = VirtualClock::new(START_US);

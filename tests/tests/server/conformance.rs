@@ -1,4 +1,4 @@
-//! The laws, and the faults, on each way to a store: what an adapter's author runs.
+//! The laws, and the faults, on each way to a store: the tests that an adapter's author runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +54,7 @@ async fn the_laws_hold_on_fred() {
     laws("fred", |clock| store.with_clock(clock as Arc<dyn Clock>, SKEW)).await;
 }
 
-/// Puts the faults to a store, and what holds by a server's own clock.
+/// Runs the faults, and the tests by a server's own clock, on a store.
 async fn faults<S: Store + Clone>(name: &str, store: S, proxy: &Proxy, runtime: impl Runtime) {
     OwnClock { name, store: store.clone() }.run().await;
     Faults { name, store, injector: proxy, runtime }.run().await;

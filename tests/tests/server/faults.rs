@@ -1,5 +1,5 @@
-//! One server and its faults, on each client: what callers are told adds up, nothing is done twice,
-//! and everybody recovers without help. `--nocapture` prints each account.
+//! One server and its faults, on each client: the answers of the callers add up, nothing is done twice, and all
+//! callers recover without help. `--nocapture` prints each account.
 
 use lockage::Store;
 use lockage_tests::faults::single;

@@ -1,4 +1,4 @@
-//! What the store on fred makes of fred's own ways: its retries, its queue, its redirections.
+//! The handling of fred's own behaviour by its store: its retries, its queue, its redirections.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The harness itself: clusters, sentinels and faults are what the tests that use them take them for.
+//! The harness itself: clusters, sentinels and faults behave as its tests assume.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -326,7 +326,7 @@ fn sentinels_fail_over_when_they_are_asked_to_and_when_a_master_dies() {
 
 fn connect(url: &str) -> Connection {
     let connection = Client::open(url).unwrap().get_connection().unwrap();
-    // What is never answered fails a test in place of hanging it.
+    // A call without an answer fails a test in place of hanging it.
     connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     connection
 }

@@ -54,8 +54,8 @@ async fn two_calls(server: &Server, store: impl Store + 'static) {
     assert!(calls.len() == 2 && calls.iter().all(|line| line.contains("\"EVALSHA\"")), "{calls:?}");
 }
 
-/// L1: an update that is guarded by the lock is never lost, whichever client it goes through. The waiters
-/// are told when it is free: by asking alone, once in ten seconds, they would take far too long.
+/// L1: an update that is guarded by the lock is never lost, whichever client it goes through. The waiters are
+/// notified when it is free: by polling alone, once in ten seconds, they would take far too long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_guarded_update_is_lost() {
     const TASKS: u64 = 8;
@@ -184,7 +184,7 @@ async fn family(store: impl Store + 'static) {
     drop((semaphore.acquire().await.unwrap(), write.acquire().await.unwrap()));
 }
 
-/// L8: a dropped guard gives back what it holds, long before its lease ends.
+/// L8: a dropped guard gives back its lock, long before its lease ends.
 #[tokio::test]
 async fn a_dropped_guard_gives_back() {
     let server = Server::start();

@@ -316,7 +316,7 @@ async fn keeps_alive(server: &Server, store: impl Notifications + 'static, count
     drop(listener);
 }
 
-/// Of calls, and of listening.
+/// One connection for calls, and one for subscriptions.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn connections_have_keepalive() {

@@ -110,7 +110,7 @@ fn no_sweep_removes_a_key_that_nobody_asked_for() {
     assert_eq!(value(&mut connection), Some("v".to_owned()));
 }
 
-/// Not as failures of what is tested, and without seeds of them.
+/// They are no failures of the tested code, and leave no seeds.
 #[test]
 fn tests_on_a_clock_that_the_server_does_not_follow_are_skipped_and_say_why() {
     let folder = tempfile::tempdir().unwrap();

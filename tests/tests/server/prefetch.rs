@@ -1,5 +1,5 @@
-//! Many tasks on one id, on every client of a real server and in memory: all that is admitted was charged, and what was
-//! charged and not admitted is held or wasted, as it is told.
+//! Many tasks on one id, on every client of a real server and in memory: all that is admitted was charged, and the
+//! statistics report the rest of the charges as held or wasted.
 
 use std::time::Duration;
 

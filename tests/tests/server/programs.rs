@@ -1,4 +1,4 @@
-//! Programs as users write them, on a real server: what they name, they find in one place.
+//! Programs as users write them, on a real server: all find a name in one place.
 
 use std::time::Duration;
 

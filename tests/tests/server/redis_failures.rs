@@ -1,4 +1,4 @@
-//! What callers are told when Redis cannot answer: refused, not done and unknown are told apart.
+//! The errors of callers when Redis cannot answer: refused, not done and unknown are distinct.
 
 use std::time::Duration;
 
@@ -152,8 +152,8 @@ async fn a_killed_server_is_unknown_and_an_absent_one_not_done() {
     assert!(refused.is_err_and(|error| error.is_connection_refusal()));
 }
 
-/// A call that was sent and not answered in time is unknown, and rightly so: here it is carried
-/// out after its caller was told.
+/// A call that was sent and not answered in time is unknown, and rightly so: here it is carried out after its
+/// caller got the error.
 #[tokio::test]
 async fn a_call_without_an_answer_is_unknown() {
     let server = Server::start();

@@ -1,4 +1,4 @@
-//! What replicas have acknowledged is never said of what they have not, on each client and topology.
+//! Acknowledgements count only replicas that have the write, on each client and topology.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ where
     }
 }
 
-/// What holds with one master and one replica.
+/// The behaviour with one master and one replica.
 async fn a_replica_is_waited_for(url: &str, replica: &Server, store: impl Replicated) {
     let (first, _) = store.execute_acknowledged(&key("a"), &acquire(1), 1, DEADLINE).await.unwrap();
     assert!(matches!(first.answer, Answer::Held(_)), "{first:?}");
@@ -76,7 +76,7 @@ async fn a_replica_is_waited_for(url: &str, replica: &Server, store: impl Replic
     assert!(matches!(done.answer, Answer::Held(_)), "{done:?}");
     assert_eq!(count, 0);
     assert!(waits.elapsed() >= LONG / 2, "it has waited");
-    // One that is done again, by a connection that has written nothing itself, finds what no replica has.
+    // One that is done again, by a connection that has written nothing itself, finds a write that no replica has.
     let repeat = acquire(1);
     let (again, count) =
         redis_rs(url).execute_acknowledged(&key("b"), &repeat, 1, PATIENCE).await.unwrap();
@@ -175,8 +175,8 @@ async fn nobody_else_waits_through_fred() {
     nobody_else_waits(fred(&master.url()), &replica).await;
 }
 
-/// A connection that is lost between a command and its wait acknowledges nothing, and the next one nothing of
-/// what the lost one did.
+/// A connection that is lost between a command and its wait acknowledges nothing, and the next connection
+/// acknowledges none of its writes.
 async fn a_lost_wait_acknowledges_nothing(store: impl Replicated, replica: &Server, proxy: &Proxy) {
     acknowledged(&store, &key("a"), &acquire(1), DEADLINE).await;
     replica.freeze();

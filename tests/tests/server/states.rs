@@ -1,5 +1,5 @@
-//! Servers that are full, take no writes or no connections for a while, on each client: what callers of limiters and
-//! locks are told, and what becomes of held locks.
+//! Servers that are full, take no writes or no connections for a while, on each client: the answers to callers of
+//! limiters and locks, and the fate of held locks.
 
 use std::time::Duration;
 
@@ -81,8 +81,8 @@ fn set_full(server: &Server, is_full: bool) {
 /// Shorter than the memory is full here.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// What is held is kept for longer than its lease, and all that gives something back is done; what would take memory is
-/// not.
+/// Held leases are kept for longer than a lease, and all calls that give something back are done; calls that would
+/// take memory are not.
 async fn frees_and_keeps<S: Store + Clone + 'static>(server: &Server, store: S) {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(500));
     let limiter = |limit: &str| {

@@ -131,7 +131,7 @@ fn fred_in_smol() {
     smol::block_on(async_compat::Compat::new(suite));
 }
 
-/// Through `smol-comp`, with `tokio-comp` on beside it.
+/// Through `smol-comp`, with `tokio-comp` enabled as well.
 #[test]
 fn redis_rs_in_async_std() {
     let server = Server::start();

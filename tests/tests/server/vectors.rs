@@ -72,7 +72,7 @@ fn start() -> Option<Server> {
     Some(Server::start())
 }
 
-/// What the runners in this folder come to on this server, each whose interpreter is installed.
+/// Runs the runners in this folder on this server, each whose interpreter is installed, and returns their output.
 fn run_in(folder: &Path, server: &Server) -> Vec<Output> {
     let address = format!("127.0.0.1:{}", server.port());
     let run = |[interpreter, runner]: [&str; 2]| match Command::new(interpreter)

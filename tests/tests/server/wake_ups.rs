@@ -1,5 +1,5 @@
-//! L12 through listeners: waiters for a semaphore, a read-write lock or a latch hear of what makes room,
-//! and of nothing else, in memory and on a server, through both clients.
+//! L12 through listeners: waiters for a semaphore, a read-write lock or a latch are notified of changes that make
+//! room, and of nothing else, in memory and on a server, through both clients.
 
 use std::time::{Duration, Instant};
 
@@ -129,10 +129,10 @@ impl<'s, S: Notifications> Ear<'s, S> {
         Ear { store, key, listener, other, others, told: 0 }
     }
 
-    /// What becomes of a command that wakes no listener.
+    /// Runs a command, asserts that it wakes no listener, and returns its outcome.
     async fn silent<C: Command<Outcome: Send> + Sync>(&mut self, command: &C) -> C::Outcome {
         let outcome = self.run(command).await;
-        // What was published later arrives later, so nothing was published to this key before.
+        // A later message arrives later, so nothing was published to this key before.
         let latch = Latch::new(HOUR).unwrap();
         let mut id = || {
             self.told += 1;
@@ -147,7 +147,7 @@ impl<'s, S: Notifications> Ear<'s, S> {
         outcome
     }
 
-    /// What becomes of one that is heard of.
+    /// Runs a command, waits until it wakes the listener, and returns its outcome.
     async fn heard<C: Command<Outcome: Send> + Sync>(&mut self, command: &C) -> C::Outcome {
         let outcome = self.run(command).await;
         signal(&mut self.listener).await;

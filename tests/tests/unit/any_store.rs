@@ -1,4 +1,4 @@
-//! A store whose type is chosen when the program runs does what the store does.
+//! A store whose type is chosen at run time behaves as the store inside.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ fn locks(store: AnyStore) -> Locks<AnyStore, Tokio> {
     Locks::new(RetryStore::new(store, Tokio, SECOND), SECOND * 30).unwrap()
 }
 
-/// What a program keeps in a field has no type of a store in it, and messages reach it.
+/// The fields of a program name no type of a store, and messages reach them.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_through_it() {
     struct App {
@@ -40,7 +40,7 @@ async fn a_store_without_replicas_has_not_done_what_waits_for_them() {
     let error = locks.lock("x").unwrap().try_acquire().await.unwrap_err();
     let Error::Store(StoreError::NotDone(why)) = error else { panic!("{error:?}") };
     assert!(why.to_string().contains("AnyStore::replicated"), "{why}");
-    // What was granted without them is given back.
+    // A grant without a holder is given back.
     tokio::time::sleep(SECOND).await;
     assert!(locks.lock("x").unwrap().inspect().await.unwrap().holder.is_none());
 }

@@ -73,7 +73,7 @@ async fn e8_options_keep_to_the_day() {
             }
             let admitted = asked.iter().filter(|decision| decision.is_allowed()).count();
             assert_eq!(admitted, 2, "option {at}: {asked:?}");
-            // Of the store: a deny cache's ends a little sooner.
+            // The store's time: a deny cache's ends a little sooner.
             tokio::time::advance(asked[2].retry_after().unwrap()).await;
         }
     }

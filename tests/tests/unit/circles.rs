@@ -156,7 +156,7 @@ impl<'ast> Visit<'ast> for Uses<'_> {
         }
     }
 
-    /// What is exported again is for others.
+    /// Re-exports are for others.
     fn visit_item_use(&mut self, item: &'ast ItemUse) {
         if matches!(item.vis, Visibility::Inherited) {
             self.note_tree(&mut Vec::new(), &item.tree);

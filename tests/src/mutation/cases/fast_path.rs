@@ -1,4 +1,4 @@
-//! Of plain calls: the ends of all ranges, in the record and in the call, and numbers in binary that are none.
+//! Cases of fast-path calls: the ends of all ranges, in the record and in the call, and invalid binary numbers.
 
 use lockage_core::ScriptId::{
     CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, IntervalBucketAcquire,
@@ -15,7 +15,8 @@ const MOST: u64 = TOO_MUCH - 1;
 const SPAN: u64 = 1 << 51;
 const LATEST: u64 = TOO_MUCH - SPAN - 1;
 
-/// Whole milliseconds before 2^53 - 1, and a microsecond earlier: where an expiry there tells a number from its neighbours.
+/// Whole milliseconds before 2^53 - 1, and a microsecond earlier: an expiry there distinguishes a number from its
+/// neighbours.
 const WHOLE_MS: [u64; 2] = [LATEST - 752, LATEST - 753];
 
 /// A third of 2^52 - 1.
@@ -130,8 +131,8 @@ fn wrong_letters() -> Cases {
     cases(&texts(&records), [at(&[5000], CompositeAcquire, &calls)])
 }
 
-/// So much was admitted in the window before that its estimate is computed in two halves; costs of what is left then, and
-/// of one more.
+/// Admissions of the window before that are so many that its estimate is computed in two halves; costs of the
+/// remainder then, and of one more.
 fn large_previous() -> Cases {
     let limits = "S1 9000000000000000 1000 F1 9000000000000000 1000";
     let record = format!("C1 {limits} 8999999999999999 5 5000 5000 5");
@@ -274,7 +275,7 @@ fn interval_buckets() -> Cases {
     cases(&texts(&records), [at(&times, IntervalBucketAcquire, &texts(&calls))])
 }
 
-/// What the records and the calls of both kinds of buckets with parts are, with `terms` before the costs.
+/// Returns the records and the calls of both kinds of buckets with parts, with `terms` before the costs.
 fn with_parts(tag: &str, terms: &str) -> (Vec<String>, Vec<String>) {
     let records = vec![
         String::new(),

@@ -1,4 +1,4 @@
-//! Of limiters: limits that change, turns, requests, adjustments, stored limits.
+//! Cases of limiters: limits that change, turns, requests, adjustments, stored limits.
 
 use lockage_core::ScriptId::{
     CalendarWindowAcquire, FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel,
@@ -66,7 +66,7 @@ fn changes() -> Cases {
     cases(&records, [acquired, adjusted.map(|words| (LimiterAdjust, words)).into()])
 }
 
-/// Of the largest counts, which are as exact.
+/// The largest counts, which are as exact.
 fn large_changes() -> Cases {
     let records = [
         "F1 9007199254740991 1000 100 9007199254740991",
@@ -94,7 +94,7 @@ fn large_changes() -> Cases {
     cases(&records, [at(&[101], LimiterAcquire, &limits)])
 }
 
-/// Sliding windows, of which what is left is given back.
+/// Sliding windows whose rest is given back.
 fn windows() -> Cases {
     let records = [
         "S1 10 1000 1 1 5100",
@@ -172,7 +172,7 @@ fn full_interval_buckets() -> Cases {
     cases(&[&record], [punished.into()])
 }
 
-/// What is left of a sliding window with as much as it can count.
+/// The remainder of a sliding window with as much as it can count.
 fn estimates(window: u64) -> Cases {
     let exact = (1 << 53) - 1;
     let split = (1 << 52) / window;
@@ -301,7 +301,7 @@ fn stored() -> Cases {
     )
 }
 
-/// Of remembered requests, under one limit or several, repeated or new.
+/// Remembered requests, under one limit or several, repeated or new.
 fn requests() -> Cases {
     let records = [
         "",
@@ -396,7 +396,8 @@ fn remembered() -> Cases {
     Cases { records: records.into(), calls: calls.collect() }
 }
 
-/// What is remembered of a bucket, whose expiry is told by the stretch or by that, and of one that is charged too much.
+/// Remembered requests of a bucket: the stretch or the requests set its expiry, and one bucket is charged too
+/// much.
 fn remembered_of_buckets() -> Cases {
     let records = [
         "T1 1 10 3 5 1000|q 1063 1|@c 1042 1 1000 0 1000",

@@ -1,4 +1,4 @@
-//! Of the reentrant lock.
+//! Cases of the reentrant lock.
 
 use lockage_core::ScriptId::{
     self, FastLockAcquire, FastLockRelease, FastLockRenew, LockAcquire, LockForceRelease,
@@ -22,17 +22,17 @@ pub(super) fn all() -> Vec<Cases> {
     ]
 }
 
-/// Of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead`, `forgotten` and the label.
+/// The head of an owner, behind it the deadline, the token, `keep`, `wake`, `ahead`, `forgotten` and the label.
 fn head(owner: usize, rest: &str) -> String {
     format!("K2 {} {rest}|", id(owner))
 }
 
-/// So many, the first one of the number 10.
+/// Returns `count` holds, the first one of the number 10.
 fn holds(count: usize) -> String {
     (10..10 + count).map(|hold| format!("{} 1000", id(hold))).collect::<Vec<_>>().join(" ")
 }
 
-/// So many places, of owners whose numbers begin here; the first one ends at 2500.
+/// Returns `count` places, of owners whose numbers begin at `from`; the first one ends at 2500.
 fn places(from: usize, count: usize) -> String {
     (from..from + count).map(|owner| format!(">{} {}", id(owner), 2500 + owner - from)).collect()
 }
@@ -151,7 +151,7 @@ fn of_labels() -> Cases {
     Cases { records: records.collect(), calls }
 }
 
-/// Of packed records that are none, or hardly: the numbers, how many ended and are held, those, and a label.
+/// Packed records that are invalid, or almost: the numbers, how many ended and are held, those, and a label.
 fn of_packed() -> Cases {
     let packed = |numbers: &str, ends: usize, holds: usize, label: &str| {
         let mut words = format!("K2#{numbers} {} &{} &{holds}", id(1), ends + holds);
@@ -188,7 +188,7 @@ fn of_packed() -> Cases {
     ] {
         records.push(packed(&right, ends, holds, label));
     }
-    // Of which the token is as late as the record is kept, or later; and with a label that an id could be.
+    // Here the token is as late as the record is kept, or later; and the label could be an id.
     records.push(packed("3000 9000 9000 0 0 0", 1, 1, ""));
     records.push(packed("3000 9000 8999 0 0 0", 3, 2, ""));
     records.push(packed(&right, 2, 2, " abcdefghijklmnop"));
@@ -202,7 +202,7 @@ fn of_packed() -> Cases {
     Cases { records, calls: of_any_record() }
 }
 
-/// Of packed records with an entry that no script writes, which the slow path alone looks at.
+/// Packed records with an entry that no script writes, which only the slow path reads.
 fn of_entries() -> Cases {
     let one = |letter: &str, held: usize, token: usize, left: usize, till: &str| {
         let entry = format!("{letter} {} {token} &{left} {till}", id(10));
@@ -228,7 +228,7 @@ fn of_entries() -> Cases {
     Cases { records: records.into(), calls }
 }
 
-/// Of texts of which some cannot be packed.
+/// Texts of which some cannot be packed.
 fn of_ends() -> Cases {
     let ends = [
         "r@ 1000 880 254",
@@ -276,7 +276,7 @@ const LATEST: [&str; 6] = [
     "9007199254740992",
 ];
 
-/// Of texts with a line of waiters, of which one number is that of a range's end.
+/// Texts with a line of waiters, with one number at the end of its range.
 fn of_numbers() -> Cases {
     let mut records = Vec::new();
     for latest in LATEST {
@@ -297,7 +297,7 @@ fn of_numbers() -> Cases {
     Cases { records, calls: of_any_record() }
 }
 
-/// At the latest time, with leases up to the longest: what is kept ends in the exact range.
+/// At the latest time, with leases up to the longest: memory ends in the exact range.
 fn of_late() -> Cases {
     let (now, longest) = ((1_u64 << 53) - (1 << 51) - 1, 1_u64 << 50);
     let mut calls = Vec::new();
@@ -315,8 +315,8 @@ fn of_late() -> Cases {
     Cases { records: vec![String::new(), held], calls }
 }
 
-/// Of a lock that has forgotten holds, or forgets one: one free, one of several holds, one whose lease is over, with a line
-/// of waiters and without.
+/// A lock that has forgotten holds, or forgets one: one free, one of several holds, one whose lease is over, with
+/// a line of waiters and without.
 fn of_forgotten() -> Cases {
     let ended = |bounds: [u64; 4]| {
         let ends = bounds.into_iter().zip(30..);

@@ -1,4 +1,4 @@
-//! Of latches, fenced values, semaphores and read-write locks.
+//! Cases of latches, fenced values, semaphores and read-write locks.
 
 use lockage_core::ScriptId::{
     self, FencedRead, FencedWrite, LatchCountDown, LatchInspect, LatchReset, LatchSet,

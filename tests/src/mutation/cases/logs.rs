@@ -1,4 +1,4 @@
-//! Of sliding logs whose older entries stand in chunks.
+//! Cases of sliding logs whose older entries stand in chunks.
 
 use lockage_core::ScriptId::{
     self, LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterReserve, LimiterSettle,
@@ -22,7 +22,7 @@ pub(super) fn all() -> Vec<Cases> {
     ]
 }
 
-/// As many as stand in the head and beside it, one less and one more, and few chunks.
+/// As many entries as stand in the head and outside it, one less and one more, and few chunks.
 fn few() -> Cases {
     let sizes = [1, 2, 9, 15, 16, 17, 33, 47, 48, 49, 50, 96, 97, 144, 145, 168, 169];
     let records = sizes.map(|size| log(200, size, &[]));
@@ -78,13 +78,13 @@ fn many() -> Cases {
     Cases { records: records.into(), calls }
 }
 
-/// So many of 1 each, one each microsecond, but for those that are given.
+/// A log of `size` entries of 1 each, one each microsecond, except for the given ones.
 fn log(limit: usize, size: usize, others: &[(usize, &str)]) -> String {
     format!("L1 {limit} 100000 {size} {}{}", 999 + size, entries(1000, size, 1, others))
 }
 
-/// The lines of so many entries of one cost, one each microsecond from the first time on, but for those that are given. The
-/// older ones stand in chunks, as calls leave them.
+/// The lines of `size` entries of one cost, one each microsecond from the first time on, except for the given
+/// ones. The older ones stand in chunks, as calls leave them.
 pub(super) fn entries(first: usize, size: usize, cost: usize, others: &[(usize, &str)]) -> String {
     let in_chunks = size.saturating_sub(1) / SlidingLog::MAX_NEWEST * SlidingLog::MAX_NEWEST;
     let other = |at: usize| others.iter().find(|(place, _)| *place == at).map(|(_, it)| *it);
@@ -127,7 +127,7 @@ fn calls(limit: usize, costs: &[u64]) -> Vec<(ScriptId, String)> {
     calls
 }
 
-/// Of which one has let go of more than the other.
+/// Two logs, one of which has let go of more than the other.
 fn two_logs() -> Cases {
     let limit = "C1 L1 20 1000 L1 6 100";
     let records = [
@@ -191,10 +191,10 @@ fn heads() -> Cases {
     )
 }
 
-/// Of few entries each, as settled reservations leave them.
+/// Chunks of few entries each, as settled reservations leave them.
 const SMALL: &str = "\nchunk 1000:2 1010:3\nchunk 1020:4\nchunk 1030:1 1040:6 1050:7\n1060:2\n1070";
 
-/// What expires, or is missing, ends at, before and behind each entry of a few chunks.
+/// Expired or missing amounts that end at, before and behind each entry of a few chunks.
 fn small_chunks() -> Cases {
     let limit = "L1 17 100";
     let heads = [
@@ -237,13 +237,13 @@ fn small_chunks() -> Cases {
     Cases { records: heads.map(|head| head + SMALL).into(), calls }
 }
 
-/// Of an estimate of 9 at a time.
+/// Settles an estimate of 9 made at a time.
 fn settle(limit: &str, at: usize, now: usize, actual: usize) -> String {
     let config = limit.trim_start_matches("L1 ");
     format!("R1 0 {at} 9000 9 76 {config} 0 0 {at} 0 1000 / {now} 9000 {actual} {limit}")
 }
 
-/// Chunks of so many entries of 1 each, one each microsecond, and so many newest ones behind them.
+/// Chunks of these numbers of entries of 1 each, one each microsecond, and `newest` newest ones behind them.
 fn chunks(sizes: &[usize], newest: usize) -> String {
     let mut at = 1000;
     let mut text = String::new();
@@ -293,7 +293,7 @@ fn full_chunks() -> Cases {
     Cases { records: sizes.map(record).into(), calls }
 }
 
-/// Where what is left of a chunk and a neighbour fit into one, and do not.
+/// Cases in which the rest of a chunk and a neighbour fit into one, and do not.
 fn joined() -> Cases {
     let sizes: [(&[usize], usize); 10] = [
         (&[1; 20], 1),

@@ -19,8 +19,8 @@ use super::corpus::{Beside, Call, PACKED, Step};
 /// Each of the calls on each of the records.
 struct Cases {
     records: Vec<String>,
-    /// The time and the arguments behind the skew: `1000 - F1 5 1000 1`, where - is an empty one. Of a script of two keys
-    /// what the other one holds, and a slash, stand before that: `R1 0 ... / 1000 5000 1 F1 10 1000`.
+    /// The time and the arguments behind the skew: `1000 - F1 5 1000 1`, where - is an empty one. The record of
+    /// the other key of a script of two keys, and a slash, stand before that: `R1 0 ... / 1000 5000 1 F1 10 1000`.
     calls: Vec<(ScriptId, String)>,
 }
 
@@ -112,7 +112,7 @@ fn call(script: ScriptId, words: &str) -> Call {
     Call { store_us, script, fallback, arguments, slow_path_arguments: text, beside: None }
 }
 
-/// Of a reservation, by a script of the fast path or by the one that takes all.
+/// Returns the call of a reservation, by a script of the fast path or by the one that takes all.
 fn reservation_call(script: ScriptId, words: &str) -> Call {
     let general = match script.name().ends_with("_reserve") {
         true => ScriptId::LimiterReserve,
@@ -158,7 +158,7 @@ fn stored_call(words: &str) -> Call {
     Call { script: ScriptId::StoredAcquire, fallback, arguments, slow_path_arguments, ..call }
 }
 
-/// What the fast path is sent of a limit and costs: of several, the letters of their tags first.
+/// Packs a limit and costs for the fast path: of several limits, the letters of their tags first.
 fn numbers(words: &[String]) -> String {
     let (tags, mut numbers): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.starts_with(char::is_uppercase));
@@ -181,7 +181,7 @@ fn general(plain: ScriptId) -> Option<ScriptId> {
     })
 }
 
-/// Of the words that the slow path gets.
+/// Makes the fast-path call from the words of the slow path.
 fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
     let call = call(general, words);
     let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Of reservations that are made and settled, of each kind of limit.
+//! Cases of reservations that are made and settled, of each kind of limit.
 
 use lockage_core::EXACT_RESERVATIONS;
 use lockage_core::ScriptId::{
@@ -11,8 +11,8 @@ use lockage_core::ScriptId::{
 use super::logs::entries;
 use super::{Cases, cases};
 
-/// What a reservation of a limit is, of its record behind the estimate: the letters and the configuration, the generation
-/// and its number, and of each part where it is, and how it stood.
+/// The reservation of a limit, as the part of its record behind the estimate: the letters and the configuration,
+/// the generation and its number, and for each part its place, and its state then.
 struct Reserved<'w> {
     limit: &'w str,
     config: &'w str,
@@ -85,7 +85,7 @@ pub(super) fn all() -> Vec<Cases> {
         format!("T1 1 100 99 {0} 1000|r {0} 7 99 {0} {count}{all}", 10 * count)
     };
     const MOST: usize = EXACT_RESERVATIONS;
-    // Of all, as many as there can be, these two have the fewest.
+    // Among as many as there can be, these two have the fewest.
     let few_open = |few: usize| {
         let all = (1..=MOST)
             .map(|at| format!(" {} {} 10", 2 * at, if at == few || at == few + 1 { 2 } else { 3 }));

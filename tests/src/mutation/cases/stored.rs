@@ -1,10 +1,11 @@
-//! Of calls under a stored limit: the ends of all ranges in the record, defaults, and expiries that stay or move.
+//! Cases of calls under a stored limit: the ends of all ranges in the record, defaults, and expiries that stay or
+//! move.
 
 use lockage_core::ScriptId::StoredAcquire;
 
 use super::{Cases, at, cases};
 
-/// 2^53, 2^53 - 1, 2^51, 2^50, and the latest times of a call and of what it asks for.
+/// 2^53, 2^53 - 1, 2^51, 2^50, and the latest times of a call and of its request.
 const TOO_MUCH: u64 = 1 << 53;
 const MOST: u64 = TOO_MUCH - 1;
 const SPAN: u64 = 1 << 51;
@@ -22,7 +23,7 @@ const USED: [(&str, &str, &str); 6] = [
     ("Y1", "9 1 1", "4000 6000 3"),
 ];
 
-/// States in which nothing is, or of a sliding window only what was in the window before.
+/// Empty states, or of a sliding window only the admissions of the window before.
 const UNUSED: [(&str, &str, &str); 9] = [
     ("F1", "10 1000", "5000 0"),
     ("S1", "10 1000", "0 0 5000"),

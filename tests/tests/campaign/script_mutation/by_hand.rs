@@ -1,5 +1,5 @@
-//! The two parts that no machine stands beside: `rewrite` writes what is there, and `many` runs any script for each of
-//! several keys. Calls by hand must tell every mutant of theirs from the part as it is shipped.
+//! The two parts that no machine checks: `rewrite` writes a given record, and `many` runs any script for each of
+//! several keys. Calls by hand must kill every mutant of theirs.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ const REWRITE: Part =
 /// More than any of these calls runs for, in instructions of Lua.
 const LONGEST_RUN: u32 = 100_000;
 
-/// A script that does what its first argument says, and writes down the others and the time.
+/// A script that obeys its first argument, and writes down the others and the time.
 const RUN: &str = "local function run(redis, KEYS, ARGV)
   redis.call('INCR', 'runs')
   if ARGV[1] == '91' then error('it broke', 0) end
@@ -31,7 +31,7 @@ const RUN: &str = "local function run(redis, KEYS, ARGV)
 end
 ";
 
-/// What is asked of a script: the keys, and the arguments.
+/// A call of a script: the keys, and the arguments.
 type Asked = (&'static [&'static str], &'static [&'static str]);
 
 const OF_MANY: &[Asked] = &[
@@ -48,7 +48,7 @@ const OF_MANY: &[Asked] = &[
 const OF_REWRITE: &[Asked] =
     &[(&["text"], &[]), (&["brief"], &[]), (&["list"], &[]), (&["none"], &[]), (&["hash"], &[])];
 
-/// All that can be seen of a call: the reply, what each key holds and until when, and which commands ran.
+/// The observable outcome of a call: the reply, the record and the expiry of each key, and which commands ran.
 type Seen = (RespValue, Vec<(RespValue, RespValue, Option<i64>)>, BTreeMap<&'static str, u64>);
 
 fn seen(source: &str, (keys, arguments): Asked) -> Seen {
@@ -93,7 +93,7 @@ fn every_mutant_is_told_by_a_call_or_has_a_reason() {
     }
 }
 
-/// What a script replies for one of several keys is an answer or an error of that key; all others are untouched by it.
+/// A script's reply for one of several keys is an answer or an error of that key; it leaves all others untouched.
 #[test]
 fn an_error_is_its_keys_alone() {
     let text = |bytes: &str| RespValue::Array(vec![RespValue::Bulk(bytes.into())]);

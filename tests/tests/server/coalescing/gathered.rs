@@ -51,8 +51,8 @@ async fn fred_decides_for_each_key_as_by_itself() {
     as_by_itself(&server, &store, &clock).await;
 }
 
-/// D12: with equal costs and others, under records of other limits, and beside keys that hold something else, each key
-/// gets what it would get in a call of its own.
+/// D12: with equal costs and others, under records of other limits, and next to keys of another type, each key
+/// gets the answer of a call of its own.
 async fn as_by_itself(server: &Server, store: &impl Store, clock: &Arc<ManualClock>) {
     let memory = MemoryStore::with_clock(Arc::clone(clock));
     let foreign = Key::new("gathered", "foreign").unwrap();
@@ -62,7 +62,7 @@ async fn as_by_itself(server: &Server, store: &impl Store, clock: &Arc<ManualClo
     for (number, limit) in LIMITS.iter().enumerate() {
         let limit: Limit = limit.parse().unwrap();
         for round in 0..ROUNDS {
-            // Of a fixed number, so that it is the same each time.
+            // Costs from a fixed formula, so that each run is the same.
             let cost = |key: u64, at: u64| match round {
                 0 => 1,
                 _ => (key * 31 + round * 17 + at * 7 + number as u64) % 4 + 1,
@@ -110,7 +110,8 @@ fn twenty_keys(prefix: &str) -> Vec<Key> {
     (0..20).map(|number| Key::new(prefix, &number.to_string()).unwrap()).collect()
 }
 
-/// In a cluster each goes to its own node. A store that was not told that it is one learns so, and does the same.
+/// In a cluster each goes to its own node. A store that is not configured for a cluster learns so, and does the
+/// same.
 #[tokio::test]
 async fn in_a_cluster_each_key_is_a_call() {
     let cluster = Cluster::start();
@@ -141,7 +142,8 @@ async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
     store.execute_batch(&calls, Duration::MAX).await
 }
 
-/// What was not done of several is tried again, and nothing else is; after a lost answer it is unknown.
+/// The calls of a batch that were not done are tried again, and no others; after a lost answer the outcome is
+/// unknown.
 #[tokio::test(start_paused = true)]
 async fn what_was_not_done_of_several_is_tried_again() {
     let store = FailingStore::new(MemoryStore::new());

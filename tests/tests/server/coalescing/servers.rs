@@ -40,8 +40,8 @@ async fn memory_survives_dropped_callers() {
     survives(FailingStore::new(MemoryStore::new())).await;
 }
 
-/// E1: what callers are told is what the store has charged, but for dropped callers; no two are told the same, and none
-/// waits for ever.
+/// E1: the answers add up to the store's charges, except for dropped callers; no two callers get the same answer,
+/// and none waits for ever.
 async fn survives<S: Store + Clone + 'static>(store: S) {
     let limit = format!("fixed-window {CAPACITY}/day").parse().unwrap();
     let limiter = Limiter::new(store, limit).with_coalescing(Tokio, CALLERS as usize).unwrap();
@@ -76,13 +76,13 @@ async fn survives<S: Store + Clone + 'static>(store: S) {
     assert!(told.calls < told.requests && told.largest_call > 1, "{told:?}");
 }
 
-/// What some callers were told of one key.
+/// The answers of some callers for one key.
 #[derive(Default)]
 struct Tally {
     admitted: u64,
     denied: u64,
     lost: u64,
-    /// What was left after each admission.
+    /// The remainder after each admission.
     left: HashSet<u64>,
 }
 
@@ -105,8 +105,8 @@ impl std::fmt::Debug for Tally {
     }
 }
 
-/// Of three callers one stays, one is dropped after some polls, and one after some time, be it in the middle
-/// of being woken.
+/// Keeps one of three callers, drops one after some polls, and one after some time, be it in the middle of being
+/// woken.
 async fn dropped_somewhere<F: Future>(future: F, number: u64) -> Option<F::Output> {
     let some = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     match number % 3 {

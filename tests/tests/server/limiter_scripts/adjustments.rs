@@ -1,4 +1,4 @@
-//! What changes a state from outside, once for each id.
+//! Changes of a state from outside, once for each id.
 
 use lockage_core::ScriptId::{LimiterAcquire, LimiterAdjust};
 
@@ -13,7 +13,7 @@ fn adjustments_change_each_state_as_told() {
         ("F1 9 1000 5000 12", "t 5", "F1 9 1000", "0 0 5000 12", "5000 12"),
         ("T1 1 100 9 250 5000", "t 9", "T1 1 100 9", "6 0 850 5000", "850 5000"),
         ("", "t 9", "C1 F1 8 1000 T1 1 100 4", "4 0 5000 4 400 5000", "5000 4 400 5000"),
-        // Refund: at most what is used, of a sliding window the running count first.
+        // Refund: at most the usage, from a sliding window's running count first.
         ("F1 9 1000 5000 7", "f 5", "F1 9 1000", "5 0 5000 2", "5000 2"),
         ("F1 9 1000 5000 7", "f 8", "F1 9 1000", "7 0 5000 0", "5000 0"),
         ("T1 1 100 9 250 5000", "f 2", "T1 1 100 9", "2 0 50 5000", "50 5000"),
@@ -69,7 +69,8 @@ fn adjustments_change_a_log_as_told() {
         (&log, "p 2", "2 0 6 1055 1110", "L1 5 100 6 1055, 1010:2, 1050:2, 1055:2"),
         (&log, "p 9", "6 0 10 1055 1155", "L1 5 100 10 1055, 1010:2, 1050:2, 1055:6"),
         (&log, "b 7", "7 1062 4 1050 0", "L1 5 100 4 1050|blocked 1062, 1010:2, 1050:2"),
-        // Of two logs the longer one decides: of what the shorter one no longer counts, it gets nothing.
+        // With two logs the longer one decides: the shorter one gets back none of the entries that it no longer
+        // counts.
         (&two, "f 3", "3 0 1 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 1 1050 0 1050, 1010"),
         (&two, "f 4", "4 0 0 1050 0 1050 0 0", "C1 L1 5 100 L1 3 10 0 1050 0 1050"),
         (
@@ -84,7 +85,7 @@ fn adjustments_change_a_log_as_told() {
         assert_eq!(both.adjust(1055, change, limit)[2..], numbers(told), "{change}");
         assert_eq!(both.records().join(", "), after, "{change}");
     }
-    // Of two logs with windows of one length, the one with the most room decides.
+    // With two logs of equal windows, the one with the most room decides.
     both.clear();
     let equal = "C1 L1 5 100 L1 8 100";
     assert_eq!(both.adjust(1055, "p 99", equal)[2..], [16, 0, 16, 1055, 16, 1055, 1155, 1155]);
@@ -106,9 +107,9 @@ fn an_adjusted_record_lives_until_nothing_of_it_counts() {
         ("I1 2 5000 9 3 14000", "p 2", "I1 2 5000 9", 35),
         ("I1 2 5000 9 9 14000", "p 2", "I1 2 5000 9", 29),
         ("I1 2 5000 9 3 14000", "b 60000", "I1 2 5000 9", 60),
-        // Of several as the latest of them.
+        // A record of several limits expires as the latest of them.
         ("C1 F1 9 9000 T1 1 2000 9 14000 4 10000 15000", "f 2", "C1 F1 9 9000 T1 1 2000 9", 22),
-        // Times that went back: what is empty still holds back an earlier time (D10).
+        // Times that went back: an empty state still holds back an earlier time (D10).
         ("T1 1 2000 9 10000 25000", "f 9", "T1 1 2000 9", 10),
         ("L1 9 2000 3 25000", "f 9", "L1 9 2000", 10),
     ] {
@@ -144,7 +145,7 @@ fn what_was_done_under_an_id_is_done_once() {
         ] {
             assert_eq!(both.call(script, 6000, &arguments), [5]);
         }
-        // Of a request, by either script.
+        // The same for a request, by either script.
         let first = both.call(LimiterAcquire, 5003, &format!("{OTHER_ID}:9000 {limit} 1"));
         let record = both.records();
         for script in [script, LimiterAcquire] {
@@ -153,7 +154,7 @@ fn what_was_done_under_an_id_is_done_once() {
         let adjusted = format!("{OTHER_ID}:9000 t 1 {limit}");
         assert_eq!(both.call(LimiterAdjust, 6000, &adjusted), [5]);
         assert_eq!(both.records(), record);
-        // What did nothing is not remembered.
+        // A call that did nothing is not remembered.
         let unblock = format!("{ID}:9000 u 0 {limit}");
         assert_eq!(both.call(LimiterAdjust, 14_001, &unblock)[2], 0);
         both.call(script, 14_001, &format!("{ID}:9000 {limit} 10"));

@@ -41,7 +41,7 @@ fn a_record_of_another_limit_is_converted() {
             "T1 5 7999999999999998 1",
             "7105427357601091 5000",
         ),
-        // Another kind: charged with what was used, rounded up, as far as it can be.
+        // Another kind: charged with the usage, rounded up, as far as it can be.
         (t, "F1 3 1000", "5000 5"),
         (t, "Q1 1 100 9", "500 5000"),
         (t, "S1 3 1000", "0 5 5000"),
@@ -49,7 +49,7 @@ fn a_record_of_another_limit_is_converted() {
         ("S1 9 1000 4 3 5500", "T1 1 100 3", "500 5000"),
     ] {
         both.put(&[record]);
-        // A peek tells the converted state and writes nothing; a denied request writes it.
+        // A peek shows the converted state and writes nothing; a denied request writes it.
         let told = both.peek(5000, limit, "1");
         assert_eq!(told[2..], numbers(after), "{record} -> {limit}");
         assert_eq!(both.record(), record);
@@ -78,7 +78,7 @@ fn the_entries_of_a_log_are_converted() {
         both.acquire(1099, limit, "9999999");
         assert_eq!(both.records().join(", "), format!("{limit} {after}"), "{record:?} -> {limit}");
     }
-    // What was converted is adjusted and charged in the same call.
+    // A converted state is adjusted and charged in the same call.
     both.put(&["F1 4 10 1095 3"]);
     assert_eq!(both.adjust(1099, "f 2", "L1 5 5")[2..], [2, 0, 1, 1099, 0]);
     assert_eq!(both.records(), ["L1 5 5 1 1099", "1099"]);
@@ -97,7 +97,7 @@ fn a_conversion_keeps_a_block_and_forgets_requests() {
     let told = both.call(LimiterAcquire, 5001, &format!("{ID}:9000 C1 F1 9 1000 L1 9 5 1"));
     assert_eq!(told, [6, 5001, 5900, 5000, 6, 6, 5001, 0]);
     assert_eq!(both.records(), ["C1 F1 9 1000 L1 9 5 5000 6 6 5001|blocked 5900", "5001:6"]);
-    // What the converting call did is remembered.
+    // The converting call is remembered.
     both.put(&[&format!("F1 9 1000 5000 6|q 13500 1|{ID} 9000 1 5000 5000 5")]);
     both.call(LimiterAcquire, 5001, &format!("{ID}:9000 F1 8 1000 1"));
     assert_eq!(both.record(), format!("F1 8 1000 5000 7|q 18501 1|{ID} 14001 1 5001 5000 6"));

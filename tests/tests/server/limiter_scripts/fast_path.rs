@@ -1,4 +1,4 @@
-//! Plain scripts: numbers in binary, and what they leave to the general ones.
+//! Fast-path scripts: numbers in binary, and the calls that they leave to the slow path.
 
 use lockage_core::ScriptId::{
     FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketAcquire,
@@ -116,7 +116,7 @@ fn a_plain_log_replies_numbers_and_its_head_is_kept_in_binary() {
     let RespValue::Array(elements) = both.stored() else { panic!("a list") };
     let RespValue::Bulk(head) = &elements[0] else { panic!("a string") };
     assert_eq!((elements.len(), head.len(), both.ttl()), (1, 59 + 16, 2));
-    // The expiry stays as it is within a window, and what has expired goes.
+    // The expiry stays as it is within a window, and expired entries go.
     assert_eq!(call(&mut both, 5999, "6"), numbers("9 3"));
     assert_eq!((both.records().len(), both.ttl()), (3, 2));
     assert_eq!(call(&mut both, 6000, "8 7 2"), numbers("0 6000 6 5999 6999 6999 0"));
@@ -241,7 +241,8 @@ fn a_packed_record_that_is_damaged_is_told_and_stays() {
     }
 }
 
-/// What the slow path has reserved the fast path acquires beside, and settles; a second time the slow path does.
+/// The fast path acquires next to reservations of the slow path, and settles them; a second time the slow path
+/// does.
 #[test]
 fn hot_scripts_go_on_beside_reservations() {
     let Some(mut both) = Both::new() else { return };

@@ -1,4 +1,4 @@
-//! Several limits in one, logs that share their entries, blocks, patience, and what a reset drops.
+//! Several limits in one, logs that share their entries, blocks, patience, and the effects of a reset.
 
 use lockage_core::ScriptId::{
     FixedWindowAcquire, LimiterAcquire, LimiterPeek, LimiterReserve, LimiterReset, LimiterSettle,
@@ -38,11 +38,11 @@ fn the_logs_of_a_limit_share_their_entries() {
         both.records(),
         ["C1 L1 2 10 S1 9 1000 L1 4 100 2 1010 0 4 1010 4 1010", "1000:2", "1010:2"]
     );
-    // The long log denies, the short one has room: each tells its own time, or 0. Never is 0 too.
+    // The long log denies, the short one has room: each gives its own time, or 0. Never is 0 too.
     let told = both.acquire(1030, limit, "1 3 5");
     assert_eq!(told[2..9], [0, 1010, 0, 4, 1030, 4, 1010]);
     assert_eq!(told[9..], [0, 1100, 0, 1110, 0, 0]);
-    // What has expired for both goes.
+    // Entries that have expired for both go.
     assert_eq!(both.acquire(1100, limit, "1")[2..4], [0, 1010]);
     assert_eq!(
         both.records(),
@@ -64,7 +64,7 @@ fn bursts_of_thousands_are_an_entry_each() {
     assert_eq!(both.acquire(2002, limit, "2 1990")[2..6], [0, 1002, 3000, 1002]);
     let told = both.acquire(2003, limit, "2000");
     assert_eq!(told[2..], [1992, 2002, 4992, 2002, 3002, 101_001]);
-    // A refund of the newest 2500, of two entries; what has expired for the short log stays expired.
+    // A refund of the newest 2500, of two entries; expired entries of the short log stay expired.
     assert_eq!(both.adjust(2004, "f 2500", limit)[2..], [2500, 0, 0, 2002, 2492, 2002, 0, 0]);
     let records = both.records();
     assert_eq!(records[0], "C1 L1 3000 1000 L1 5000 100000 0 2002 2492 2002");
@@ -114,7 +114,7 @@ fn a_block_never_gets_shorter_and_ends_when_it_is_lifted() {
     assert_eq!(both.adjust(7001, "b 1", "F1 3 1000")[2..4], [49_999, 57_000]);
     assert_eq!(both.adjust(7001, "b 50000", "F1 3 1000")[2..4], [50_000, 57_001]);
     assert_eq!(both.adjust(7002, "u 0", "F1 3 1000"), [0, 7002, 1, 0, 7002, 0]);
-    // What is left is a window that is not open, which the next request opens.
+    // The rest is a window that is not open, which the next request opens.
     assert_eq!((both.record().as_str(), both.ttl()), ("F1 3 1000 7002 0", 1));
     both.call(FixedWindowAcquire, 7500, "- F1 3 1000 1");
     assert_eq!(both.record(), "F1 3 1000 7500 1");

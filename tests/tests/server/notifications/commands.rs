@@ -1,4 +1,4 @@
-//! What a command publishes, and to whom.
+//! The messages of a command, and their receivers.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use lockage_tests::server::Server;
 
 use super::{fred, key, redis_rs, signal, wait};
 
-/// A command that publishes where it is told to.
+/// A command that publishes at a given place.
 #[derive(Clone)]
 struct Knock(bool);
 
@@ -49,7 +49,7 @@ fn a_command_in_memory_publishes_what_its_outcome_says() {
     });
 }
 
-/// L9: when a lock is given back, or the first waiter in line leaves, the next one is told, and no other.
+/// L9: when a lock is given back, or the first waiter in line leaves, the next one is notified, and no other.
 async fn the_next_waiter_is_told<S: Notifications>(store: S) {
     let key = key("in-line");
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
@@ -71,7 +71,7 @@ async fn the_next_waiter_is_told<S: Notifications>(store: S) {
     assert_eq!(signal(&mut of_carol).await, Notification::Message);
     let grant = store.execute(&key, &line(carol, 5)).await.unwrap();
     let lockage::lock::Answer::Held(hold) = grant.answer else { panic!("she is next: {grant:?}") };
-    // While it is held there is nothing to tell.
+    // While it is held, nothing is published.
     store.execute(&key, &line(bob, 6)).await.unwrap();
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();
     for listener in [&mut any, &mut of_bob, &mut of_carol] {

@@ -1,4 +1,4 @@
-//! One server: messages, lost connections, many listeners, and what a store leaves behind.
+//! One server: messages, lost connections, many listeners, and the subscriptions that a store leaves behind.
 
 use fred::types::config::Config;
 use lockage::notifications::{Listener, Notification, Notifications, Wake};
@@ -9,7 +9,7 @@ use lockage_tests::server::Server;
 
 use super::{fred, heard, key, publish, redis_rs, signal, subscribers, told, until, wait};
 
-/// What holds through each client.
+/// The behaviour through each client.
 async fn a_message_arrives(server: &Server, store: impl Notifications) {
     let mut connection = server.connection();
     let (key, other) = (key("a"), key("b"));
@@ -20,7 +20,7 @@ async fn a_message_arrives(server: &Server, store: impl Notifications) {
     publish(&mut connection, &key);
     assert_eq!(signal(&mut first).await, Notification::Message);
     assert_eq!(signal(&mut second).await, Notification::Message);
-    // What was published later arrives later, so nothing was published to this one before.
+    // A later message arrives later, so nothing was published to this one before.
     publish(&mut connection, &other);
     assert_eq!(signal(&mut third).await, Notification::Message);
     assert_eq!([wait(&mut first).await, wait(&mut third).await], [None, None]);
@@ -66,7 +66,8 @@ fn a_message_arrives_in_smol() {
     smol::block_on(async_compat::Compat::new(a_message_arrives(&server, fred(&server))));
 }
 
-/// L12: what woke a listener that is then dropped is for the next one, whether it had come to look or not.
+/// L12: a message that woke a listener goes on to the next one if that listener is dropped, whether it had looked
+/// or not.
 async fn a_dropped_listener_leaves_its_message(server: &Server, store: impl Notifications) {
     let mut connection = server.connection();
     let key = key("a");
@@ -79,7 +80,7 @@ async fn a_dropped_listener_leaves_its_message(server: &Server, store: impl Noti
     publish(&mut connection, &key);
     assert_eq!(signal(&mut first).await, Notification::Message);
     drop(first);
-    // Told now to the second one, which does not look.
+    // Now the second one has the message, and does not look.
     drop(second);
     assert_eq!(signal(&mut third).await, Notification::Message);
     third.done();
@@ -116,7 +117,7 @@ async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Notificat
         for listener in &mut both {
             assert_eq!(told(listener).await, Notification::Lost);
         }
-        // There is a new subscription by the time they are told.
+        // By the time they are notified, there is a new subscription.
         publish(&mut server.connection(), &key);
         for listener in &mut both {
             assert_eq!(signal(listener).await, Notification::Message);

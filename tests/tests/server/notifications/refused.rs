@@ -1,4 +1,4 @@
-//! A caller that may not listen, or finds a server silent, is told so.
+//! A caller that may not listen, or finds a server silent, gets an error.
 
 use fred::types::config::Config;
 use lockage::notifications::{Notification, Notifications, Wake};
@@ -34,7 +34,7 @@ fn as_waiter(url: &str, password: &str) -> String {
 }
 
 fn forbid_channels(server: &Server) {
-    // What the documentation of the adapters names, but for the channels.
+    // The rights in the adapters' documentation, except for the channels.
     let rules = ["on", ">p", "resetchannels", "~signals:*", "+eval", "+evalsha", "+publish"];
     let more = ["+subscribe", "+unsubscribe", "+ping", "+client", "+info", "+cluster"];
     let mut setuser = redis::cmd("ACL");

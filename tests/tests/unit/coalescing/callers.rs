@@ -1,4 +1,4 @@
-//! What callers see: one call for many, errors, a full queue, and what goes past it.
+//! The view of callers: one call for many, errors, a full queue, and the requests that bypass it.
 
 use std::error::Error as _;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A store whose calls go on as they are told, step by step.
+//! A store whose calls advance step by step, as scripted.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use smol::future::yield_now;
 
 use super::world::Act;
 
-/// What a call does next.
+/// The next step of a call.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// It is pending once more, and wakes at once.
@@ -84,7 +84,7 @@ impl Gate {
         }
     }
 
-    /// Says how to do what is to be done meanwhile.
+    /// Sets the action for [`Step::Meanwhile`].
     pub(crate) fn meanwhile(&self, act: impl Fn(Act) + Send + Sync + 'static) {
         assert!(self.meanwhile.set(Box::new(act)).is_ok(), "said once");
     }
@@ -99,7 +99,7 @@ impl Gate {
         self.calls(|calls| calls.iter().map(|call| call.costs.clone()).collect())
     }
 
-    /// Tells the call of this number what to do after what it was told before.
+    /// Appends steps to the call of this number.
     pub(crate) fn tell(&self, number: usize, steps: impl IntoIterator<Item = Step>) {
         let waker = self.calls(|calls| {
             calls[number].steps.extend(steps);

@@ -1,5 +1,5 @@
 //! Any interleaving of callers that come, are polled and are dropped, and of a store that answers, fails and
-//! panics: see [`holds`] for what is promised.
+//! panics: see [`holds`] for the guarantees.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ const LIMITS: [(&str, &str); 5] = [
     ("interval_bucket", "token-bucket 2000 every 3s burst 5100"),
 ];
 
-/// How many may wait, what happens, and which callers are not polled any more when it is over.
+/// The size of the queue, the acts, and which callers are not polled any more at the end.
 type Story = (usize, Vec<Act>, Vec<bool>);
 
 #[test]

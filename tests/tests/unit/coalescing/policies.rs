@@ -1,4 +1,4 @@
-//! Coalescing beside the rest: an absent store, and callers that wait for their permit.
+//! Coalescing together with the other options: an absent store, and callers that wait for their permit.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -71,7 +71,7 @@ fn limiter_on<R: Spawn>(
     (limiter.unwrap(), store, clock)
 }
 
-/// What so many callers at once are told.
+/// Returns the answers of this many callers at once.
 async fn at_once(limiter: &Limited, callers: usize) -> Vec<Result<Decision, Error>> {
     let tasks = (0..callers).map(|_| {
         let limiter = limiter.clone();
@@ -84,7 +84,7 @@ async fn at_once(limiter: &Limited, callers: usize) -> Vec<Result<Decision, Erro
     told
 }
 
-/// One failed call is one failure, however many wait for it, and each of them gets what the policy says.
+/// One failed call is one failure, however many wait for it, and each of them gets the fallback's answer.
 #[tokio::test(start_paused = true)]
 async fn one_failed_call_is_one_failure() {
     let (limiter, store, _) = limiter("fixed-window 40/h", 100);

@@ -1,4 +1,4 @@
-//! Callers, and the task that sends for them, on an executor that polls what it is told to, and nothing else.
+//! Callers, and the task that sends for them, on an executor that polls only on request.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use lockage::{Decision, Error, Limit, Limiter};
 
 use super::gate::{Gate, Step};
 
-/// What happens next. Callers and calls are counted modulo those that there are.
+/// The next act. Callers and calls are counted modulo their number.
 #[derive(Clone, Debug)]
 pub(crate) enum Act {
-    /// A caller comes for one of the keys, wants so many units, and is polled once.
+    /// A caller comes for one of the keys, asks for this number of units, and is polled once.
     Arrive(u64, u64),
     /// A caller is polled that has not been woken.
     Poll(usize),
@@ -22,9 +22,9 @@ pub(crate) enum Act {
     PollWoken(usize),
     /// A caller is dropped.
     Drop(usize),
-    /// The store's clock moves by so many microseconds.
+    /// The store's clock moves by this number of microseconds.
     Tick(u64),
-    /// Of the calls in flight, one is told what to do.
+    /// One of the calls in flight gets its next steps.
     Tell(usize, Vec<Step>),
     /// The task that sends is polled, if it was woken.
     Drive,
@@ -32,7 +32,7 @@ pub(crate) enum Act {
     Kill,
 }
 
-/// Tasks beside callers.
+/// Background tasks.
 #[derive(Clone, Default)]
 struct Tasks(Arc<Mutex<Vec<Beside>>>);
 
@@ -185,7 +185,7 @@ impl World {
         }
     }
 
-    /// A caller comes, and what it asks for is sent as far as may be; its number.
+    /// Adds a caller, sends as much as may be, and returns the caller's number.
     pub(crate) fn arrive(&self, id: &str, cost: u64) -> usize {
         let index = self.come(id, cost);
         self.drive();
@@ -293,7 +293,7 @@ impl World {
         })
     }
 
-    /// What a caller was told.
+    /// Returns the answer to a caller.
     pub(crate) fn told(&self, index: usize) -> Result<Decision, Error> {
         match self.callers(|callers| callers[index].end.take()) {
             Some(End::Told(result)) => result,
