@@ -1,4 +1,4 @@
-//! Programs as users write them, on a real server: all find a name in one place.
+//! Programs as users write them, on a real server: each imports all names from one crate.
 
 use std::time::Duration;
 

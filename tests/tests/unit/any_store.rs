@@ -12,7 +12,7 @@ fn locks(store: AnyStore) -> Locks<AnyStore, Tokio> {
     Locks::new(RetryStore::new(store, Tokio, SECOND), SECOND * 30).unwrap()
 }
 
-/// The fields of a program name no type of a store, and messages reach them.
+/// The fields of a program name no type of a store, and messages still wake its waiters.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_woken_through_it() {
     struct App {
@@ -40,7 +40,7 @@ async fn a_store_without_replicas_has_not_done_what_waits_for_them() {
     let error = locks.lock("x").unwrap().try_acquire().await.unwrap_err();
     let Error::Store(StoreError::NotDone(why)) = error else { panic!("{error:?}") };
     assert!(why.to_string().contains("AnyStore::replicated"), "{why}");
-    // A grant without a holder is given back.
+    // A grant without replicas is given back.
     tokio::time::sleep(SECOND).await;
     assert!(locks.lock("x").unwrap().inspect().await.unwrap().holder.is_none());
 }

@@ -1,4 +1,4 @@
-//! What the compiler says to programs that give a store or a client where it does not fit.
+//! The compiler's messages for programs that pass a store or a client of the wrong type.
 
 use std::fs;
 use std::io::Write;
@@ -113,7 +113,7 @@ pub(super) fn compile(program: &str, libraries: &[&str], options: &[&str]) -> St
     errors
 }
 
-/// The library of this name that was built last, with all that it is built on beside it.
+/// Returns the library of this name that was built last, with all its dependencies next to it.
 fn newest_library(deps: &Path, library: &str) -> PathBuf {
     let files = fs::read_dir(deps).expect("a folder").map(|file| file.expect("a file").path());
     let libraries = files.filter(|path| {

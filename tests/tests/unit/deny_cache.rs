@@ -1,4 +1,4 @@
-//! What a deny cache saves the store, what it heeds, and that it stays small.
+//! The calls that a deny cache saves the store, the changes that it heeds, and its bounded size.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -79,8 +79,8 @@ async fn a_flood_of_denied_requests_asks_the_store_once() {
     }
 }
 
-/// What is known of a cost answers for larger ones, also for those that are never admitted, and not
-/// for smaller ones.
+/// A remembered denial of a cost answers for larger ones, also for those that are never admitted, and not for
+/// smaller ones.
 #[tokio::test(start_paused = true)]
 async fn a_denied_cost_answers_for_larger_ones_alone() {
     let (limiter, store) = limiter("fixed-window 10/h");
@@ -104,7 +104,7 @@ async fn a_denied_cost_answers_for_larger_ones_alone() {
     assert_eq!((seen.entries, seen.evictions), (1, 0), "one key, and room for it");
 }
 
-/// A list is answered here where all of it is denied. What the store says of each is learned.
+/// The cache answers a list of which it denies every request. It learns the store's answers for each.
 #[tokio::test(start_paused = true)]
 async fn a_list_is_answered_here_where_all_of_it_is_denied() {
     let (limiter, store) = limiter("fixed-window 10/h");
@@ -133,7 +133,7 @@ async fn the_store_is_asked_again_before_the_denial_ends() {
     assert_eq!(store.executions(), 3);
 }
 
-/// A question asks the store; what it is told is learned.
+/// A peek asks the store; the cache learns the answer.
 #[tokio::test(start_paused = true)]
 async fn a_peek_asks_the_store() {
     let (limiter, store) = limiter("fixed-window 1/h");
@@ -157,7 +157,7 @@ async fn a_repeated_request_gets_its_answer_again() {
     assert!(!allowed(&limiter, 2).await, "which gives nothing back");
 }
 
-/// What this limiter gives back counts at once, for its clones too.
+/// A reset through this limiter counts at once, for its clones too.
 #[tokio::test(start_paused = true)]
 async fn a_reset_is_heeded() {
     let (limiter, _store) = limiter("fixed-window 1/h");
@@ -181,7 +181,7 @@ async fn a_denial_from_before_a_reset_is_not_believed_after_it() {
     assert!(allowed(&limiter, 1).await);
 }
 
-/// What was known before a reset is not told once it is under way, for it may be done.
+/// Denials known before a reset are not answered once the reset is under way, for it may be done.
 #[tokio::test(start_paused = true)]
 async fn what_was_known_is_not_told_while_a_reset_is_under_way() {
     let (limiter, store) = limiter("fixed-window 1/h");
@@ -211,7 +211,7 @@ async fn a_denial_from_during_a_reset_is_not_believed_after_it() {
     }
 }
 
-/// What others give back is seen where the store says so, and else at the end of the longest age.
+/// Refunds by others are seen where the store reports them, and otherwise at the end of the longest age.
 #[tokio::test(start_paused = true)]
 async fn what_others_give_back_is_seen_in_time() {
     let store = store();
@@ -239,7 +239,7 @@ async fn what_others_give_back_is_seen_in_time() {
     assert!(allowed(&limiter, 1).await);
 }
 
-/// What a policy decides in the store's place is not the store's, and an error is no decision.
+/// A fallback's decision is not the store's, and an error is no decision.
 #[tokio::test(start_paused = true)]
 async fn what_the_store_did_not_decide_is_not_learned() {
     let (limiter, store) = limiter("fixed-window 1/h");
@@ -304,7 +304,7 @@ async fn keys_do_not_affect_each_other() {
     assert!(allowed(&other, 1).await && !allowed(&other, 1).await && !allowed(&limiter, 1).await);
 }
 
-/// Waiters sleep on what is known, and ask the store when it may have changed.
+/// Waiters sleep on known denials, and ask the store when it may have changed.
 #[tokio::test(start_paused = true)]
 async fn many_waiters_ask_the_store_less() {
     let (limiter, store) = limiter("fixed-window 50/s");
@@ -318,7 +318,7 @@ async fn many_waiters_ask_the_store_less() {
     }
     let seen = stats(&limiter);
     assert_eq!(seen.misses, store.executions());
-    // All of them asked before the first was told.
+    // All of them asked before the first got its answer.
     assert!(store.executions() <= 1 + 50 + 50 + 10, "{seen:?}");
 
     let (asked, start) = (store.executions(), Instant::now());
@@ -359,7 +359,7 @@ fn blocking_callers_are_answered_here() {
     assert_eq!((store.executions(), limiter.deny_cache_stats().unwrap().hits), (2, 19));
 }
 
-/// E1, D1: threads that share a cache get what the limit says, no more and no less.
+/// E1, D1: threads that share a cache get exactly the limit.
 #[test]
 fn threads_that_share_a_cache_share_one_limit() {
     let limit = "fixed-window 1000/h".parse().unwrap();
@@ -387,7 +387,8 @@ async fn a_cache_of_nothing_is_refused() {
     }
 }
 
-/// Of two denials of one cost the later one is kept, and of two limits the last: what follows is answered here.
+/// The cache keeps the later of two denials of one cost, and the last of two limits: it answers all later
+/// requests.
 #[tokio::test(start_paused = true)]
 async fn the_denial_that_holds_longest_is_kept() {
     let (limiter, store) = limiter("sliding-log 1/10s");

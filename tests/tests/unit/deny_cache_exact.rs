@@ -1,4 +1,4 @@
-//! What a deny cache answers is what the store would: the same verdict, and bounds that hold.
+//! The answers of a deny cache match the store's: the same verdict, and bounds that hold.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn a_local_answer_is_the_stores_and_its_times_are_bounds() {
     }
 }
 
-/// What is not the traffic's.
+/// The conditions of a run, apart from its traffic.
 #[derive(Clone, Debug)]
 struct Conditions {
     /// By how much the process's clock goes too slowly, in millionths.
@@ -85,7 +85,7 @@ struct Process {
     store: Distant<Memory>,
     cached: Limiter<RetryStore<Distant<Memory>, LocalClock>>,
     other: Limiter<Distant<Memory>>,
-    /// Is told all that the store is, when the store is, and all that the cache answered.
+    /// Gets all calls of the store, at the store's times, and all calls that the cache answered.
     twin: Machine,
     hits: u64,
     seen: Check,
@@ -153,7 +153,7 @@ impl Subject for Process {
     }
 }
 
-/// Whether each local answer has the verdict of the store's, and holds what is promised of the rest.
+/// Checks that each local answer has the verdict of the store's, and keeps the guarantees on its other fields.
 fn bounds(local: &[Answer], store: &[Answer]) -> Result<(), String> {
     if local.len() != store.len() {
         return Err("as many answers as costs".to_owned());

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Limiters of one prefix share keys, and convert them by turns where their limits differ. So every example, which is
-/// what programs begin as, names what it limits.
+/// Limiters of one prefix share keys, and convert them by turns where their limits differ. So every example names
+/// the things that it limits, since programs begin as examples.
 #[test]
 fn every_example_gives_its_limiter_a_prefix() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
@@ -42,7 +42,7 @@ fn add_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// What a file shows: a document or an example all of it, a source its documentation.
+/// Returns the example in a file: all of a document or an example, and the documentation of a source.
 fn example(file: &Path) -> String {
     let text = fs::read_to_string(file).expect("it is text");
     let is_source = file.extension().is_some_and(|extension| extension == "rs");

@@ -1,4 +1,4 @@
-//! What is decided while the store is away, and when it counts as away.
+//! Decisions while the store is away, and the conditions under which it counts as away.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn a_refusal_that_lasts_is_the_callers() {
     }
 }
 
-/// Allow and deny answer in the store's place, and tell what can never be admitted as ever.
+/// Allow and deny answer in the store's place, and still report impossible costs as such.
 #[tokio::test(start_paused = true)]
 async fn allow_and_deny_answer_in_the_stores_place() {
     let store = FailingStore::new(memory());

@@ -147,8 +147,8 @@ fn a_limit_with_twice_its_traffic_is_used_up() {
 
 #[test]
 fn a_limit_is_used_while_simultaneous_callers_wait_for_it() {
-    // Of 200 callers, at least 50 wait until 150 are admitted. A sliding window is left out, which
-    // itself admits fewer after a burst.
+    // Of 200 callers, at least 50 wait until 150 are admitted. A sliding window is left out, which itself admits
+    // fewer after a burst.
     let waited_for = limits().filter(|config| config.kind != Kind::SlidingWindow);
     for config in waited_for.chain([bucket_of_one()]) {
         let trace = traffic("burst 200 every 1min", 10);
@@ -201,7 +201,7 @@ fn admitted(waited: &Waited) -> u64 {
     tally.at_once + tally.after_waiting
 }
 
-/// When each request came, and what became of it.
+/// Returns the arrival and the outcome of each request.
 fn settled<'a>(
     trace: &'a Trace,
     waited: &'a Waited,

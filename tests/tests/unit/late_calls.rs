@@ -11,7 +11,7 @@ use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, TokioClock};
 use tokio::time::sleep;
 
-/// What is the case for one call after the other, again and again.
+/// A list of cases for one call after the other, again and again.
 #[derive(Clone, Debug)]
 pub(crate) struct EachCall<T>(Arc<Mutex<Cycle<IntoIter<T>>>>);
 

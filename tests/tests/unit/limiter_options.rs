@@ -18,7 +18,7 @@ use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Of one call there and back, where a store is far away.
+/// The delay of a call in each direction, where a store is far away.
 const WAY: Duration = Duration::from_millis(20);
 
 type Store = FailingStore<MemoryStore<TokioClock>>;
@@ -74,7 +74,7 @@ async fn ask<S: lockage::Store>(limiter: &Limiter<S>) -> Result<lockage::Decisio
 
 // Limits per call.
 
-/// What is known of an id counts for the limit that it is known under.
+/// Knowledge about an id counts only for its own limit.
 #[tokio::test(start_paused = true)]
 async fn a_view_under_another_limit_has_all_options() {
     let store = store();
@@ -114,7 +114,7 @@ async fn views_under_other_limits_coalesce() {
 
 // The order of the stages, pair by pair: each of these fails if the two are swapped.
 
-/// Shadow mode sees what the fallback decides.
+/// Shadow mode sees the fallback's decisions.
 #[tokio::test(start_paused = true)]
 async fn shadow_mode_lets_the_fallbacks_denials_through() {
     let store = store();
@@ -126,7 +126,7 @@ async fn shadow_mode_lets_the_fallbacks_denials_through() {
     assert_eq!(limiter.shadow_stats().unwrap().failed, 0);
 }
 
-/// The fallback charges a request, not what the request would have brought along.
+/// The fallback charges a request, without the permits ahead.
 #[tokio::test(start_paused = true)]
 async fn the_fallback_answers_the_request_without_permits_ahead() {
     let store = store();

@@ -57,7 +57,7 @@ async fn five_hundred_waiters_get_what_there_is_with_few_calls() {
     }
 }
 
-/// A large cost beside small ones is admitted once it fits after those before it, whether they wait or not.
+/// A large cost among small ones is admitted once it fits after those before it, whether they wait or not.
 #[tokio::test(start_paused = true)]
 async fn large_costs_do_not_starve() {
     for waits in [true, false] {
@@ -86,7 +86,7 @@ async fn large_costs_do_not_starve() {
     }
 }
 
-/// A request that does not wait is denied rather than overtake, and is told when it would be its turn.
+/// A request that does not wait is denied rather than overtake, and its denial gives the time of its turn.
 #[tokio::test(start_paused = true)]
 async fn no_request_overtakes_the_line() {
     let (limiter, store) = limiter("token-bucket 10/s burst 10");

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use pulldown_cmark::{Event, Parser, Tag, TagEnd};
 
-/// What a document says of itself: where its links lead, and the anchors of its headings.
+/// The links of a document, and the anchors of its headings.
 pub(super) struct Document {
     links: Vec<String>,
     anchors: BTreeSet<String>,

@@ -1,5 +1,4 @@
-//! Locks in virtual time: guards, renewal, loss, and what is given back, with a store that fails as it is
-//! told.
+//! Locks in virtual time: guards, renewal, loss, and releases, with a store that fails on request.
 
 mod closing;
 mod family;

@@ -32,8 +32,8 @@ impl Link for Watched {
     }
 }
 
-/// What 25 requests come to on a key that remembers an adjustment, so that no call for it takes the fast path, and what
-/// was sent.
+/// Returns the outcome of 25 requests on a key that remembers an adjustment, so that no call for it takes the fast
+/// path, and the sent calls.
 fn ask(limit: &str, ends_before: usize) -> (Result<usize, Error>, Vec<usize>) {
     pollster::block_on(async {
         let server = Simulated::start();
@@ -65,7 +65,7 @@ fn the_slow_path_decides_a_few_at_a_time() {
     }
 }
 
-/// What is lost before the first part is not done. Behind it something was, and it is not safe to ask again.
+/// A loss before the first part is "not done". After it something was done, and it is not safe to ask again.
 #[test]
 fn a_call_that_ends_between_its_parts_is_unknown() {
     let (lost, _) = ask("fixed-window 20/min", 0);

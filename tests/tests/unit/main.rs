@@ -1,5 +1,5 @@
-//! Tests that start no server and no process: the client in virtual time, parsers and vectors. What judges the machines
-//! is tested in `lockage-oracle`.
+//! Tests that start no server and no process: the client in virtual time, parsers and vectors. The judges of the
+//! machines are tested in `lockage-oracle`.
 
 mod addresses;
 mod any_store;

@@ -1,4 +1,4 @@
-//! What an observer is told: all that callers are told, all that becomes of leases, and each call of a store.
+//! The events of an observer: all answers to callers, all changes of leases, and each call of a store.
 
 mod decisions;
 mod leases;
@@ -21,7 +21,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 type Memory = FailingStore<MemoryStore<TokioClock>>;
 
-/// What was told, in order, by tokio's time.
+/// The events, in order, by tokio's time.
 #[derive(Clone)]
 struct Log {
     begin: Instant,
@@ -79,7 +79,7 @@ impl Log {
         self.told.lock().unwrap().push(told);
     }
 
-    /// Returns what was told since the last time.
+    /// Returns the events since the last time.
     fn take(&self) -> Vec<Told> {
         std::mem::take(&mut self.told.lock().unwrap())
     }
@@ -149,7 +149,7 @@ impl Observer for Bound {
     }
 }
 
-/// Several observers are told alike, and each can bind itself to the policy, once for each limiter.
+/// Several observers get the same events, and each can bind itself to the policy, once for each limiter.
 #[tokio::test(start_paused = true)]
 async fn several_observers_are_told_each_by_what_it_is_bound_to() {
     let (log, bound) = (Log::new(), Arc::new(Bound::default()));

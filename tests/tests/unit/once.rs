@@ -70,7 +70,7 @@ async fn work_is_done_once_for_all_callers() {
     assert!(once.run("callback", async |_| work.run().await).await.unwrap().is_new, "in time");
 }
 
-/// What fails, or is dropped, is not remembered, and done anew.
+/// Work that fails, or is dropped, is not remembered, and done anew.
 #[tokio::test(start_paused = true)]
 async fn work_that_fails_is_done_again() {
     let (locks, _) = locks();
@@ -190,7 +190,7 @@ async fn a_value_is_built_by_one_for_all() {
     assert_eq!(ask(1).await[0].0, "result 3");
 }
 
-/// A caller whose build fails is told, and the next one builds.
+/// A caller whose build fails gets the error, and the next one builds.
 #[tokio::test(start_paused = true)]
 async fn a_build_that_fails_is_made_again() {
     let (locks, _) = locks();
@@ -242,8 +242,8 @@ async fn a_type_is_kept_as_json() {
     assert_eq!(stored.text(), Ok(r#"{"number":77,"paid":null}"#));
 }
 
-/// A result that cannot be read is told with its id and the reason, and its work is not done again. One that cannot be
-/// written is told, and not remembered.
+/// A result that cannot be read is an error with its id and the reason, and its work is not done again. One that
+/// cannot be written is an error, and not remembered.
 #[tokio::test(start_paused = true)]
 async fn a_result_that_cannot_be_read_is_told() {
     let (locks, _) = locks();
@@ -288,7 +288,7 @@ async fn a_cached_value_that_cannot_be_read_is_built_anew() {
     assert_eq!(old.get("page", async || Err("it is kept")).await.unwrap(), one.to_string());
 }
 
-/// What is invalidated is built anew; it takes no build to be told so, and costs an acquire, a write and a release.
+/// An invalidated value is built anew; to invalidate takes no build, and costs an acquire, a write and a release.
 #[tokio::test(start_paused = true)]
 async fn an_invalidated_value_is_built_anew() {
     let (locks, store) = locks();
@@ -382,7 +382,7 @@ async fn l7_nothing_older_is_got_after_an_invalidation() {
         let mut chance = fastrand::Rng::with_seed(seed);
         let mut span = |most: u64| MILLI * chance.u32(1..=most as u32);
         let cached = Cached::new(&locks, span(2_000), span(2_000)).unwrap();
-        // What is built is how many invalidations had been begun when its build began.
+        // The built value is the number of invalidations that had begun when its build began.
         let (begun, done) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let mut all = JoinSet::new();
         for task in 0..8 {

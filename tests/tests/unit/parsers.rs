@@ -1,4 +1,4 @@
-//! Every parser and decoder, on bytes of any kind and on what is nearly right: the short slice of what is fuzzed.
+//! Every parser and decoder, on bytes of any kind and on near misses: the short slice of the fuzzing.
 
 use lockage_oracle::properties::cases;
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 #[path = "../../../fuzz/src/checks.rs"]
 mod checks;
 
-/// What is right, for changes in one place.
+/// Valid inputs, for changes in one place.
 const RIGHT: [&str; 15] = [
     "sliding-log 3/7s + fixed-window 20/3600s",
     "token-bucket 8 every 2s burst 8 per client kept 1h",
@@ -46,7 +46,7 @@ fn data() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: cases(2_000), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// D12, and what is read is written in a form that is read as the same.
+    /// D12, and a parsed value is written in a form that is read as the same.
     #[test]
     fn nothing_that_is_read_is_too_wrong_for_an_error(data in data()) {
         checks::limits(&data);
@@ -57,7 +57,7 @@ proptest! {
     }
 }
 
-/// What is right is read, so that what is nearly right is not far off.
+/// Valid inputs are read, as a baseline for near misses.
 #[test]
 fn what_is_right_is_read() {
     use lockage_core::{Limit, Record, Stored, StoredLimit};

@@ -1,4 +1,4 @@
-//! E7: permits that are taken ahead, what they may admit beyond the envelope, and what they waste.
+//! E7: permits that are taken ahead, the admissions beyond the envelope, and the wasted permits.
 
 mod attained;
 mod limiter;

@@ -1,4 +1,4 @@
-//! Shadow mode: nothing is enforced, and what is recorded is what an enforced limiter decides.
+//! Shadow mode: nothing is enforced, and the records match the decisions of an enforced limiter.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -33,7 +33,7 @@ fn memory() -> (Memory, Arc<ManualClock>) {
     (MemoryStore::with_clock(Arc::clone(&clock)), clock)
 }
 
-/// What an observer was told: the id, and the original verdict or the error.
+/// The events of an observer: the id, and the original verdict or the error.
 type Log = Arc<Mutex<Vec<(String, Result<Option<Verdict>, String>)>>>;
 
 fn observed<S>(limiter: Limiter<S>) -> (Limiter<S>, Log) {
@@ -51,8 +51,8 @@ fn stats<S>(limiter: &Limiter<S>) -> [u64; 4] {
     [stats.allowed, stats.would_deny, stats.never, stats.failed]
 }
 
-/// Whatever is asked, of every limiter, everything is let through; what it says, counts and tells
-/// the observer is what the enforced limiter on a twin key decides.
+/// Every request, of every limiter, is let through; the answers, the counts and the observer's events match the
+/// decisions of the enforced limiter on a twin key.
 #[test]
 fn what_is_recorded_is_what_an_enforced_limiter_decides() {
     for kind in Kind::ALL {
@@ -69,7 +69,7 @@ struct Process {
     limiter: Limiter<Memory>,
     log: Log,
     twin: Machine,
-    /// What the twin's answers come to.
+    /// The totals of the twin's answers.
     expected: ShadowStats,
     seen: Check,
 }
@@ -142,7 +142,7 @@ impl Subject for Process {
     }
 }
 
-/// What would have been said without the shadow.
+/// Returns the answer without the shadow.
 fn original(mut decision: Decision) -> Answer {
     assert_eq!(decision.would_deny(), decision.shadow.is_some());
     decision.verdict = decision.shadow.unwrap_or(decision.verdict);
@@ -187,7 +187,7 @@ async fn nobody_waits() {
     assert_eq!(stats(&limiter), [1, 2, 1, 0]);
 }
 
-/// A request that the store cannot decide is let through and counted, and the observer is told why.
+/// A request that the store cannot decide is let through and counted, and the observer gets the reason.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_hurts_nobody() {
     let store = FailingStore::new(memory().0);
@@ -235,7 +235,7 @@ async fn a_key_of_another_kind_hurts_nobody() {
     assert_eq!(*log.lock().unwrap(), [("id".to_owned(), told)]);
 }
 
-/// What is refused before the store is asked is a mistake in the program, and stays one.
+/// Input that is refused before the store is asked is a mistake in the program, and stays one.
 #[tokio::test]
 async fn bad_input_stays_an_error() {
     let (limiter, log) = observed(Limiter::new(memory().0, "fixed-window 5/min".parse().unwrap()));
@@ -248,7 +248,7 @@ async fn bad_input_stays_an_error() {
     assert_eq!((stats(&limiter), log.lock().unwrap().len()), ([0; 4], 0));
 }
 
-/// Clones record together, and outside shadow mode there is nothing to tell.
+/// Clones record together, and outside shadow mode there is nothing to report.
 #[tokio::test]
 async fn clones_record_together() {
     let enforced = Limiter::new(memory().0, "fixed-window 1/min".parse().unwrap());
@@ -262,7 +262,7 @@ async fn clones_record_together() {
     assert!(!decision.is_allowed() && decision.shadow.is_none() && !decision.would_deny());
 }
 
-/// The shadow lies over all else: what a deny cache or a policy decides is let through as well.
+/// The shadow lies over all else: denials by a deny cache or a policy are let through as well.
 #[tokio::test(start_paused = true)]
 async fn the_shadow_is_outermost() {
     let store = FailingStore::new(memory().0);

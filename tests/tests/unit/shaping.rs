@@ -45,7 +45,7 @@ async fn an_acquire_ends_at_its_turn() {
     assert_eq!(store.calls(), 5);
 }
 
-/// A turn that comes too late is not taken: the caller is told at once, and no other waits behind it.
+/// A turn that comes too late is not taken: the caller is denied at once, and no other waits behind it.
 #[tokio::test(start_paused = true)]
 async fn a_turn_after_the_timeout_is_not_taken() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
@@ -111,7 +111,7 @@ async fn a_deny_cache_knows_of_room_and_not_of_patience() {
     assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
 }
 
-/// In shadow mode each turn is at once, and the denials that there would have been are told.
+/// In shadow mode each turn is at once, and the answers report the denials that there would have been.
 #[tokio::test(start_paused = true)]
 async fn a_shadow_waits_for_no_turn() {
     let (limiter, _) = limiter("leaky-bucket 2/s queue 5");

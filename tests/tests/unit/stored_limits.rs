@@ -50,8 +50,8 @@ fn limit(text: &str) -> StoredLimit {
     text.parse().expect("a limit")
 }
 
-/// One counter takes one call of the fast path, on a new key as well. What only the slow path knows takes that at once,
-/// when it was seen before.
+/// One counter takes one call of the fast path, on a new key as well. A key that only the slow path knows takes
+/// that at once, when it was seen before.
 #[test]
 fn a_request_is_one_script_call() {
     pollster::block_on(async {
@@ -97,7 +97,7 @@ fn a_default_of_several_limits_is_one_script_call() {
     });
 }
 
-/// A limit for each client takes one call to be told, and one on the client's own key.
+/// A limit for each client takes one call to learn the limit, and one on the client's own key.
 #[test]
 fn a_request_under_a_limit_per_client_is_two_script_calls() {
     pollster::block_on(async {

@@ -1,4 +1,4 @@
-//! The test kit that users have: tests as they would write them, and what it does itself.
+//! The test kit that users have: tests as they would write them, and its own behaviour.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -88,7 +88,7 @@ fn blocking_call(store: &FailingStore<MemoryStore<TokioClock>>) -> Result<Decisi
     BlockingStore::execute(store, &key, &acquire, SECOND)
 }
 
-/// Each fate is what it says: done or not, and told, unknown or without an answer.
+/// Each fate keeps its word: done or not, and answered, unknown or without an answer.
 #[tokio::test(start_paused = true)]
 async fn calls_meet_their_fates() {
     let told = |error: StoreError| match error {
@@ -113,7 +113,7 @@ async fn calls_meet_their_fates() {
         let store = FailingStore::new(paused_memory());
         let limiter = Limiter::new(store.clone(), "fixed-window 10/h".parse().unwrap());
         store.always(fate);
-        // It is told of one call only, and before that.
+        // A fate is for one call only, and set before it.
         store.next([Fate::Answered]);
         assert!(limiter.try_acquire("a", 1).await.unwrap().is_allowed());
         let ended = timeout(SECOND, limiter.try_acquire("a", 1)).await;

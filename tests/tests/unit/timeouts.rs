@@ -1,4 +1,4 @@
-//! What a timeout and its retries do: nothing is done twice, and what is not known is said.
+//! The behaviour of a timeout and its retries: nothing is done twice, and unknown outcomes are reported.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ async fn silence_is_unknown_after_the_timeout() {
     }
 }
 
-/// The text of an error has its cause, and what is behind it is what the cause has behind it.
+/// The text of an error has its cause, and its source is the source of the cause.
 #[test]
 fn a_report_says_nothing_twice() {
     #[derive(Debug)]
@@ -90,7 +90,7 @@ fn a_report_says_nothing_twice() {
     assert!(told.contains("expected") && told.contains("token-bucket"), "{told}");
 }
 
-/// With no time left nothing is sent: what would come of it could not be known.
+/// With no time left nothing is sent: its outcome could not be known.
 #[tokio::test(start_paused = true)]
 async fn without_time_nothing_is_sent() {
     let store = store();
@@ -128,13 +128,13 @@ async fn a_timeout_says_how_long_how_often_and_where() {
     let words = "unknown whether it was done: no answer";
     assert_eq!(error, format!("{words} from 127.0.0.1:7 (attempts: 4, timeout: 1s)"));
     assert_eq!(store.0.calls(), 4);
-    // A caller that has less time than the timeout is told of both.
+    // A caller that has less time than the timeout gets both in the error.
     let (key, peek) = (Key::new("lockage", "id").unwrap(), Peek::new(limit(), 1));
     let failing = store.0.clone();
     let store = RetryStore::new(store, Tokio, TIMEOUT);
     let half = in_time(store.execute_within(&key, &peek, TIMEOUT / 2)).await.unwrap_err();
     assert!(half.to_string().ends_with("(attempts: 4, time: 500ms, timeout: 1s)"), "{half}");
-    // What the store says by itself is told as well.
+    // The error has the store's own message as well.
     failing.always(Fate::RequestLost);
     let lost = store.execute(&key, &Acquire::new(limit(), 1).unwrap()).await.unwrap_err();
     assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): told to"));
@@ -164,7 +164,7 @@ async fn it_is_not_tried_for_longer_than_the_timeout() {
     assert_eq!(used(&store).await, 0);
 }
 
-/// At most once: what may have been done is not sent again, whichever it was.
+/// At most once: a call that may have been done is not sent again, whichever it was.
 #[tokio::test(start_paused = true)]
 async fn what_may_have_been_done_is_not_tried_again() {
     for fate in [Fate::RequestLost, Fate::AnswerLost] {

@@ -36,7 +36,7 @@ async fn a_wait_ends_when_the_permit_is_there() {
     let start = Instant::now();
     assert!(limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
     let waited = start.elapsed();
-    // The chance is up to a quarter of what the store said; timers count in milliseconds.
+    // The chance is up to a quarter of the store's wait; timers count in milliseconds.
     assert!((SECOND / 2..SECOND * 63 / 100).contains(&waited), "{waited:?}");
     assert_eq!(store.calls(), 3, "one to be told when, and one then");
 }
@@ -106,8 +106,8 @@ async fn a_wait_that_cannot_fit_is_given_up_at_once() {
     );
 }
 
-/// E4: however many wait, what is admitted is what the limit says; no caller waits past the timeout,
-/// and they do not come back all at once.
+/// E4: however many wait, admissions match the limit; no caller waits past the timeout, and they do not come back
+/// all at once.
 #[tokio::test(start_paused = true)]
 async fn many_waiters_are_spread_and_stay_within_the_limit() {
     let (limiter, store) = limiter("token-bucket 50/s burst 10");
@@ -134,8 +134,7 @@ async fn many_waiters_are_spread_and_stay_within_the_limit() {
     assert!(store.calls() <= 12 * 100, "{} calls for 100 permits", store.calls());
 }
 
-/// Dropped at any await point: nothing is charged after that, and at most what one call that was
-/// under way had been sent for.
+/// Dropped at any await point: nothing is charged after that, except at most for one call that was under way.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_wait_charges_nothing_more() {
     let mut ended = false;
@@ -199,7 +198,7 @@ fn blocking_callers_wait() {
     assert!(store.calls() < 10, "{} calls: it does not sleep", store.calls());
 }
 
-/// And are told at once that a wait does not fit. The wait itself would be 20 s.
+/// A wait that does not fit is denied at once. The wait itself would be 20 s.
 #[test]
 fn blocking_callers_give_up_at_once() {
     let store = FailingStore::new(MemoryStore::new());

@@ -73,7 +73,7 @@ async fn a_stored_limit_coalesces() {
     }
 }
 
-/// Without a limit, and without a name where the limit is per client, each caller of a shared call is told.
+/// Without a limit, and without a name where the limit is per client, each caller of a shared call gets the error.
 #[tokio::test(start_paused = true)]
 async fn requests_that_share_a_call_share_its_refusal() {
     let far = Far(store());
@@ -197,7 +197,7 @@ async fn a_share_of_nothing_denies() {
     assert_eq!(none, ConfigError::Zero { what: "number of shares" });
 }
 
-/// An id whose limit was not read is under what the fallback says: the limit read last, a given one, or none.
+/// An id whose limit was not read is under the fallback's limit: the limit read last, a given one, or none.
 #[tokio::test(start_paused = true)]
 async fn a_limit_that_was_not_read_is_as_configured() {
     let nine = StoredLimit::new(limit("fixed-window 9/h"));

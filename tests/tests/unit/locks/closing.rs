@@ -1,4 +1,4 @@
-//! Locks that are closed give back what they hold, and end their task.
+//! Locks that are closed give back their leases, and end their task.
 
 use lockage::Error;
 
@@ -8,7 +8,7 @@ fn tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// L6: what was held is lost to its guard at once, and free for others by then.
+/// L6: a held lock is lost to its guard at once, and free for others by then.
 #[tokio::test(start_paused = true)]
 async fn closed_locks_hold_nothing_and_acquire_nothing() {
     let (locks, store) = locks();
@@ -39,7 +39,7 @@ async fn closing_waits_for_the_store() {
     assert_eq!(holder(&store).await, None);
 }
 
-/// And no longer than what is held there lasts.
+/// And no longer than the leases last.
 #[tokio::test(start_paused = true)]
 async fn closing_ends_with_the_leases() {
     let (locks, store) = locks();
@@ -51,7 +51,7 @@ async fn closing_ends_with_the_leases() {
     assert!(guard.is_lost());
 }
 
-/// An attempt that is under way is waited for, and what it is granted is given back.
+/// An attempt that is under way is waited for, and its grant is given back.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_under_way_leaves_nothing_behind() {
     let (_, store) = locks();

@@ -16,7 +16,7 @@ async fn used(semaphore: &SemaphoreHandle<Memory, Tokio>) -> u64 {
     semaphore.inspect().await.unwrap().used
 }
 
-/// L1: at most so many permits are in use, each under a renewed lease; one that is dropped is free again.
+/// L1: at most `permits` permits are in use, each under a renewed lease; one that is dropped is free again.
 #[tokio::test(start_paused = true)]
 async fn permits_are_held_and_given_back() {
     let (locks, _) = locks();
@@ -36,7 +36,7 @@ async fn permits_are_held_and_given_back() {
     assert_eq!(used(&semaphore).await, 0);
 }
 
-/// Bad input is told before anything is sent.
+/// Bad input is refused before anything is sent.
 #[tokio::test(start_paused = true)]
 async fn permits_that_can_never_be_had_are_refused_at_once() {
     let (locks, store) = locks();
@@ -61,7 +61,7 @@ async fn a_waiter_for_a_permit_has_it_within_the_lease_and_one_poll() {
     assert!(begin.elapsed() >= LEASE - MILLI && guard.time_left().is_ok());
 }
 
-/// L1, L2: readers read beside each other, a writer writes alone.
+/// L1, L2: readers share the lock, a writer has it alone.
 #[tokio::test(start_paused = true)]
 async fn readers_share_and_a_writer_is_alone() {
     let (locks, _) = locks();
@@ -93,7 +93,7 @@ async fn a_waiting_writer_is_not_starved() {
     assert!(writer.time_left().is_ok());
 }
 
-/// A writer may go on as a reader; a reader may write as the only one, and is told at once where it is not.
+/// A writer may go on as a reader; a reader may write as the only one, and is refused at once where it is not.
 #[tokio::test(start_paused = true)]
 async fn one_owner_goes_from_side_to_side() {
     let (locks, _) = locks();

@@ -9,7 +9,8 @@ use crate::late_calls::Late;
 /// More releases than a record remembers.
 const MANY: usize = 20;
 
-/// Locks whose first question tells the store's time, and whose next call arrives last: its caller has sent it again.
+/// Makes locks whose first call reads the store's time, and whose next call arrives last: its caller has sent it
+/// again.
 fn late(store: &Memory) -> Locks<Late, Tokio> {
     let late = Late::new(store, [Duration::ZERO, SECOND * 9 / 10]);
     Locks::new(RetryStore::new(late, Tokio, SECOND), LEASE).unwrap()

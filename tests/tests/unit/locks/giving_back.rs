@@ -1,4 +1,4 @@
-//! What is given back: by releases, dropped guards, and calls without an answer.
+//! Paths by which locks are given back: releases, dropped guards, and calls without an answer.
 
 use super::*;
 
@@ -43,7 +43,7 @@ async fn a_release_that_fails_is_repeated() {
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 }
 
-/// What a call without an answer has taken is given back, and nothing else.
+/// A lock taken by a call without an answer is given back, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn what_an_unanswered_call_has_taken_is_given_back() {
     let (locks, store) = locks();
@@ -59,7 +59,7 @@ async fn what_an_unanswered_call_has_taken_is_given_back() {
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 }
 
-/// To look for what a call may have taken takes nothing itself.
+/// The search for a lock that a call may have taken takes nothing itself.
 #[tokio::test(start_paused = true)]
 async fn what_was_never_taken_stays_free() {
     let (_, store) = locks();

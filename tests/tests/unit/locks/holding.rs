@@ -21,7 +21,7 @@ async fn a_lock_is_taken_and_given_back_with_two_calls() {
     );
 }
 
-/// L2: an owner holds as often as it acquired, less what it released.
+/// L2: an owner's holds are its acquires less its releases.
 #[tokio::test(start_paused = true)]
 async fn an_owner_takes_it_more_than_once() {
     let (locks, _) = locks();
@@ -31,7 +31,7 @@ async fn an_owner_takes_it_more_than_once() {
     assert_eq!((outer.holds(), inner.holds(), inner.token()), (1, 2, outer.token()));
     assert_eq!(outer.release().await.unwrap(), Released::Held(1));
     assert_eq!(refused(&locks).await.owner, owner);
-    // Held for longer than a lease by what is left.
+    // The remaining hold is kept for longer than a lease.
     sleep(LEASE * 3).await;
     assert_eq!(inner.time_left().map(|left| left > LEASE / 2), Ok(true));
     assert_eq!(inner.release().await.unwrap(), Released::Free);
@@ -162,8 +162,8 @@ fn l6_a_holder_that_is_sure_of_its_lock_has_it() {
     });
 }
 
-/// Each call of this store takes so many thousandths of a lease on its way there, and back, and the process is then
-/// stopped for so many.
+/// Runs a lock on a store whose calls take these thousandths of a lease on their way there, and back; the process
+/// is then stopped for the thousandths in `stops`.
 async fn sure_of_a_lock(delays: Vec<(u32, u32)>, stops: Vec<u32>, lease: Duration) -> Check {
     let direct = FailingStore::new(paused_memory());
     let part = |parts| lease / 1000 * parts;

@@ -38,7 +38,7 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
         let begin = Instant::now();
         guard.release().await.unwrap();
         match lock.try_acquire().await.unwrap() {
-            // No waiter has been told, or the first one has it already.
+            // No waiter has been notified, or the first one has it already.
             TryLock::Busy(Busy::Queued { ahead: 9 } | Busy::Held(_)) => {}
             other => panic!("{other:?}"),
         }
@@ -51,7 +51,7 @@ async fn l9_the_first_to_come_is_the_first_to_have_it() {
     }
 }
 
-/// Of the waiters in line, the next one is told and comes, and no other.
+/// The next waiter in line is notified and comes, and no other.
 #[tokio::test(start_paused = true)]
 async fn only_the_next_waiter_comes_to_look() {
     let (locks, store) = locks();
@@ -114,7 +114,7 @@ async fn l9_the_dead_hold_up_the_others_for_one_place_at_most() {
     assert!(begin.elapsed() >= SECOND, "{:?}: nobody was waited for", begin.elapsed());
 }
 
-/// The holder of a lock is told in words, and since when it holds it.
+/// An inspection shows the label of a lock's holder, and since when it holds the lock.
 #[tokio::test(start_paused = true)]
 async fn inspection_shows_the_label_and_since_when() {
     let (locks, _) = locks();

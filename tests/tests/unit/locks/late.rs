@@ -1,4 +1,5 @@
-//! Leases that end before their grants are answered: refused where that can be foreseen, and told where it happens.
+//! Leases that end before their grants are answered: refused where that can be foreseen, and reported where it
+//! happens.
 
 use lockage::locks::{LockGuard, Quorum};
 use lockage::notifications::{Listener, Notifications, Wake};
@@ -42,7 +43,7 @@ fn l6_a_lease_that_can_end_before_its_grant_is_answered_is_refused() {
     );
 }
 
-/// Bug 26: what is granted too late is not held. No caller waits for ever for a grant that comes in time.
+/// Bug 26: a grant that comes too late is not held. No caller waits for ever for a grant that comes in time.
 #[tokio::test(start_paused = true)]
 async fn bug_26_a_waiter_whose_grants_all_come_too_late_is_told_so() {
     fn told<G: std::fmt::Debug>(outcome: Result<G, Error>) {

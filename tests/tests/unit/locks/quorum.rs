@@ -25,7 +25,7 @@ fn got(outcome: Outcome) -> QuorumGuard<Memory, Tokio> {
     outcome.unwrap().taken().expect("a majority grants it")
 }
 
-/// One that could not miss any server is told to be none.
+/// A quorum that could not miss any server is refused.
 #[tokio::test(start_paused = true)]
 async fn it_takes_three_servers() {
     let two = vec![locks().0, locks().0];
@@ -96,7 +96,7 @@ async fn it_is_lost_with_the_majority() {
     assert!(guard.time_left().is_err());
 }
 
-/// Without a majority nothing is held, that is said, and what was taken is given back.
+/// Without a majority nothing is held, the caller gets an error, and all grants are given back.
 #[tokio::test(start_paused = true)]
 async fn without_a_majority_there_is_none() {
     let (quorum, stores) = servers(3);

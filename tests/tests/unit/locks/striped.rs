@@ -82,8 +82,8 @@ async fn many_ids_are_held_by_their_stripes() {
     assert!(released.into_values().all(|released| released == Released::Free));
 }
 
-/// L13: the stripe of an id is what its definition says, and the order in which stripes are taken is that of their names,
-/// in whatever order ids are named.
+/// L13: the stripe of an id follows its definition, and stripes are taken in the order of their names, whatever
+/// the order of the ids.
 #[test]
 fn l13_stripes_are_stable_and_in_one_order() {
     let ids = prop::collection::vec(("\\PC{1,20}", any::<u64>()), 1..12);

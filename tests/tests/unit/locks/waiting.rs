@@ -1,4 +1,4 @@
-//! Waiters for a lock, and which of them are told that it is free.
+//! Waiters for a lock, and which of them are notified that it is free.
 
 use lockage::StoreError;
 use lockage::notifications::{Listener, Notifications, Wake};
@@ -69,7 +69,7 @@ async fn a_waiter_has_it_within_the_lease_and_one_poll() {
     assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
 }
 
-/// A waiter that is told that a lock is free has it at once, and of many waiters one comes to look.
+/// A waiter that is notified that a lock is free has it at once, and only one of many waiters comes to look.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_told_when_it_is_free() {
     const WAITERS: u64 = 20;
@@ -104,7 +104,7 @@ async fn a_waiter_is_told_when_it_is_free() {
     assert!(store.calls() - calls <= most, "{} calls", store.calls() - calls);
 }
 
-/// A waiter that was told and is dropped leaves it to the next.
+/// A waiter that was notified and is dropped leaves it to the next.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_that_is_told_and_gives_up_leaves_it_to_the_next() {
     let (locks, _) = locks();
@@ -136,7 +136,7 @@ async fn a_waiter_that_is_not_told_looks_when_the_lease_ends() {
     assert!(store.calls() < 70, "{} calls", store.calls());
 }
 
-/// A wait that times out is told the holder.
+/// A wait that times out reports the holder.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_with_its_timeout() {
     let (locks, _) = locks();

@@ -24,7 +24,7 @@ fn limiter(limit: &str) -> (Limited, Memory, Log) {
     (limiter, store, log)
 }
 
-/// What a caller was told, as the log has it.
+/// Returns the events of an answer, as the log has them.
 fn told(id: &str, costs: &[u64], what: Result<Vec<Decision>, Error>) -> Vec<Told> {
     let each: Vec<_> = match what {
         Ok(decisions) => decisions.into_iter().map(Ok).collect(),
@@ -117,8 +117,8 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-/// Whatever the options and whatever happens to the store, the observer is told what the caller is told of
-/// requests, no more and no less.
+/// Whatever the options and whatever happens to the store, the observer gets exactly the callers' answers to
+/// requests.
 #[test]
 fn an_observer_is_told_what_callers_are_told() {
     property(
@@ -225,7 +225,7 @@ async fn decisions_of_each_origin_are_told() {
     assert_eq!(origins(&log.take()), expected);
 }
 
-/// A call that waits is one request, told when its caller is, with the time it took.
+/// A call that waits is one request, reported at its caller's answer, with the time it took.
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_told_once_at_its_end() {
     let (limiter, store, log) = limiter("fixed-window 1/s");
@@ -252,7 +252,7 @@ async fn a_wait_is_told_once_at_its_end() {
     );
 }
 
-/// A call that its caller drops has no event, since no answer is told.
+/// A call that its caller drops has no event, since it has no answer.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_not_told() {
     let (limiter, store, log) = limiter("fixed-window 1/s");
@@ -287,7 +287,7 @@ fn views_and_blocking_callers_are_observed_too() {
     assert_eq!(limits, [1, 9]);
 }
 
-/// Errors say what can be done about them.
+/// Errors say how a caller can react to them.
 #[tokio::test(start_paused = true)]
 async fn errors_are_told_by_their_kind() {
     let (given, store, log) = limiter("fixed-window 1/min");

@@ -61,7 +61,8 @@ async fn holding_waiting_and_releasing_are_told_with_their_times() {
     assert!(waited >= SECOND * 2 && waited < SECOND * 3, "{waited:?}");
 }
 
-/// A loss is told once, whether the renewal or the holder notices it, and the guard's end after it is none.
+/// A loss is reported once, whether the renewal or the holder notices it, and the guard's end after it is no
+/// event.
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_told_once() {
     let (locks, store, log) = locks();
@@ -102,7 +103,7 @@ async fn a_loss_is_told_once() {
     assert_eq!(changes(&log), [Change::Failed(ErrorKind::Refused)]);
 }
 
-/// What is granted and not handed out was never acquired.
+/// A grant that is not handed out was never acquired.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_its_caller_does_not_get_is_not_told() {
     let (locks, store, log) = locks();
@@ -126,7 +127,7 @@ async fn a_grant_that_its_caller_does_not_get_is_not_told() {
     assert_eq!(changes(&log), [Change::Failed(ErrorKind::NotDone)]);
 }
 
-/// Each kind says what it is.
+/// Each kind reports its name.
 #[tokio::test(start_paused = true)]
 async fn each_kind_of_lease_is_told() {
     let (locks, _, log) = locks();
@@ -196,8 +197,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// Whatever happens, each lease that is acquired ends once, and what is told to be held is what guards
-/// hold: a number that goes up and down by these events comes back to zero.
+/// Whatever happens, each lease that is acquired ends once, and the reported leases are those that guards hold: a
+/// number that goes up and down by these events comes back to zero.
 #[test]
 fn each_lease_that_is_acquired_ends_once() {
     property("observer_leases", cases(DEFAULT_CASES), &steps(), |steps| {

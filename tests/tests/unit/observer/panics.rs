@@ -41,13 +41,13 @@ impl Observer for Panics {
     }
 }
 
-/// Another observer is told all the same.
+/// Another observer gets the events all the same.
 fn beside(log: &Log) -> (Panics, Vec<Arc<dyn Observer>>) {
     let panics = Panics::default();
     (panics.clone(), vec![Arc::new(panics), Arc::new(log.clone())])
 }
 
-/// L6, L8: a lock is held, renewed, lost and released, and other observers are told.
+/// L6, L8: a lock is held, renewed, lost and released, and other observers get the events.
 #[tokio::test(start_paused = true)]
 async fn l6_a_lock_does_not_depend_on_its_observer() {
     let (log, store) = (Log::new(), FailingStore::new(paused_memory()));
@@ -67,7 +67,7 @@ async fn l6_a_lock_does_not_depend_on_its_observer() {
     assert_eq!(panics.0.load(Ordering::Relaxed), told.len() as u64);
 }
 
-/// Decisions are made and calls are answered, and other observers are told.
+/// Decisions are made and calls are answered, and other observers get the events.
 #[tokio::test(start_paused = true)]
 async fn limiters_and_stores_do_not_depend_on_their_observer() {
     let log = Log::new();
@@ -79,7 +79,7 @@ async fn limiters_and_stores_do_not_depend_on_their_observer() {
     assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
     assert!(!limiter.try_acquire("id", 1).await.unwrap().is_allowed());
     assert_eq!(log.take().len(), 4);
-    // A call that is dropped tells so while its caller may be unwinding.
+    // A dropped call reports its end while its caller may be unwinding.
     let silent = FailingStore::new(paused_memory());
     silent.always(lockage_memory::testing::Fate::Silence);
     let store =

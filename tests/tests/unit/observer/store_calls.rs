@@ -59,7 +59,7 @@ async fn a_dropped_call_is_told_apart_from_one_without_an_answer() {
     assert_eq!(calls(&log), [("limiter_acquire", How::Dropped, SECOND / 2)]);
 }
 
-/// Calls are named by what they do, through a store without a type on either side too.
+/// Calls are named by their commands, through a store without a type on either side too.
 #[tokio::test(start_paused = true)]
 async fn locks_subscriptions_and_stores_of_any_type_are_told() {
     let log = Log::new();
@@ -97,7 +97,7 @@ async fn a_batch_is_one_call_of_many_commands() {
     );
 }
 
-/// Calls that block are told likewise.
+/// Calls that block are reported likewise.
 #[tokio::test(start_paused = true)]
 async fn blocking_calls_are_told() {
     let log = Log::new();

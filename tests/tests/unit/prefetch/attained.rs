@@ -1,4 +1,4 @@
-//! E7 is attained: as much as it says is admitted, and wasted, by limiters in a time that goes as it is told.
+//! E7 is attained: limiters in a time that the test moves admit, and waste, as much as it says.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 type Limited = Limiter<RetryStore<Distant<MemoryStore<StoreClock>>, LocalClock>>;
 
-/// Limiters of one key that take permits ahead, one that does not, and what they have admitted.
+/// Limiters of one key that take permits ahead, one that does not, and their admissions.
 struct Scene {
     config: Config,
     permits: u64,
@@ -72,7 +72,7 @@ impl Scene {
         0..self.limiters.len()
     }
 
-    /// In an interval of so many microseconds as much was admitted as E7 allows, and in none more.
+    /// Asserts that an interval of this length has as many admissions as E7 allows, and none more.
     fn attains(&self, lease_us: u64, length_us: u64, admitted: i128) {
         let ahead = self.permits * self.limiters.len() as u64;
         let (slack, tightest) =
@@ -82,7 +82,7 @@ impl Scene {
     }
 }
 
-/// E(T) + n * k: what three hold beside a bucket that has filled again.
+/// E(T) + n * k: the permits that three hold, and a bucket that has filled again.
 #[test]
 fn a_full_bucket_and_what_is_held_are_admitted_at_once() {
     let config = Config::bucket(Kind::TokenBucket, 10, 1_000_000, 100);
@@ -94,7 +94,8 @@ fn a_full_bucket_and_what_is_held_are_admitted_at_once() {
     scene.attains(10_000_000, 1, 100 + 3 * 20);
 }
 
-/// E(T) + n * k: what two hold beside two windows that meet, which admit twice the limit in a window and a microsecond.
+/// E(T) + n * k: the permits that two hold, and two windows that meet, which admit twice the limit in a window and
+/// a microsecond.
 #[test]
 fn two_windows_and_what_is_held_meet() {
     let config = Config::window(Kind::FixedWindow, 10, 60_000_000);
@@ -108,7 +109,7 @@ fn two_windows_and_what_is_held_meet() {
     scene.attains(180_000_000, 60_000_001, 2 * 10 + 2 * 4);
 }
 
-/// E(T + λ) - 1: what was charged just before the longest lease, and what has flowed back since.
+/// E(T + λ) - 1: a charge just before the longest lease, and the permits that have flowed back since.
 #[test]
 fn a_bucket_flows_for_as_long_as_a_lease_on_a_slow_clock() {
     let config = Config::bucket(Kind::TokenBucket, 10, 1_000_000, 100);

@@ -1,4 +1,4 @@
-//! What limiters that take permits ahead ask of their store, in virtual time, and what goes together with it.
+//! The store calls of limiters that take permits ahead, in virtual time, and the options that go together with it.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -40,12 +40,12 @@ pub(super) fn stats(limiter: &Limited) -> PrefetchStats {
     limiter.prefetch_stats().unwrap()
 }
 
-/// What the store has left.
+/// Returns the remainder by the store.
 async fn remaining(limiter: &Limited) -> u64 {
     limiter.peek("id", 0).await.unwrap().remaining
 }
 
-/// The store hears of one request in eleven, for all limits, and its clones share what a limiter holds.
+/// The store gets one request in eleven, for all limits, and clones of a limiter share its held permits.
 #[tokio::test(start_paused = true)]
 async fn one_call_brings_ten_more_along() {
     for limit in [
@@ -79,7 +79,7 @@ async fn one_call_brings_ten_more_along() {
     }
 }
 
-/// D1: where there is no room for what would be brought along, a request is decided by itself, to the last permit.
+/// D1: where there is no room for the permits ahead, a request is decided by itself, to the last permit.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_denied_that_the_store_would_admit() {
     let (limiter, store) = limiter("fixed-window 17/h");
@@ -90,7 +90,7 @@ async fn nothing_is_denied_that_the_store_would_admit() {
     for _ in 12..=17 {
         assert!(allowed(&limiter, 1).await);
     }
-    // Once with what it would bring along, and then each by itself.
+    // Once with the permits ahead, and then each by itself.
     assert_eq!((store.executions(), stats(&limiter).denied), (1 + 1 + 6, 1));
     let denied = limiter.try_acquire("id", 1).await.unwrap();
     assert!(matches!(denied.verdict, Verdict::Denied { .. }) && denied.origin != Origin::Prefetch);
@@ -101,7 +101,7 @@ async fn nothing_is_denied_that_the_store_would_admit() {
     assert_eq!(store.executions(), 11);
 }
 
-/// What is held is worth nothing after its lease, and stays charged.
+/// Held permits are worth nothing after their lease, and stay charged.
 #[tokio::test(start_paused = true)]
 async fn a_lease_ends() {
     let (limiter, store) = limiter("fixed-window 100/h");
@@ -114,7 +114,8 @@ async fn a_lease_ends() {
     assert_eq!((store.executions(), remaining(&limiter).await), (2, 100 - 22));
 }
 
-/// Callers that come meanwhile wait for what is under way if it suffices for them, and send a call of their own if not.
+/// Callers that come meanwhile wait for the call under way if it suffices for them, and send a call of their own
+/// if not.
 #[tokio::test(start_paused = true)]
 async fn many_at_once_share_one_call() {
     let (limiter, store) = limiter("fixed-window 1000/h");
@@ -160,7 +161,8 @@ async fn a_caller_dropped_while_it_asks_keeps_nobody_waiting() {
     assert_eq!(remaining(&limiter).await, 100 - 11 - 1);
 }
 
-/// No answer is no grant: what was asked for is wasted, once in a lease, and callers get what they would get without it.
+/// No answer is no grant: the permits of that call are wasted, once in a lease, and callers get the same answers
+/// as without it.
 #[tokio::test(start_paused = true)]
 async fn what_got_no_answer_is_wasted_once_in_a_lease() {
     let (limiter, store) = limiter("fixed-window 100/h");
@@ -190,7 +192,7 @@ async fn with_request_ids_a_lost_answer_is_asked_for_again() {
     assert_eq!((store.calls(), remaining(&limiter).await), (2, 100 - 11));
 }
 
-/// The policy for an absent store decides on the request alone, and what it admits is not held.
+/// The policy for an absent store decides on the request alone, and its admissions are not held.
 #[tokio::test(start_paused = true)]
 async fn a_policy_stands_in_for_the_request_alone() {
     let (limiter, store) = limiter("fixed-window 100/h");
@@ -215,7 +217,7 @@ async fn a_policy_stands_in_for_the_request_alone() {
     assert!(!allowed(&limiter, 1).await);
 }
 
-/// What is held is spent before a denial is remembered, and denials of the whole are not those of the request.
+/// Held permits are spent before a denial is remembered, and denials of the whole are not those of the request.
 #[tokio::test(start_paused = true)]
 async fn a_deny_cache_answers_what_is_denied_by_itself() {
     let (limiter, store) = limiter("fixed-window 17/h");
@@ -232,7 +234,7 @@ async fn a_deny_cache_answers_what_is_denied_by_itself() {
     assert_eq!(store.executions(), asked);
 }
 
-/// What goes one by one goes in one call with others where it coalesces.
+/// Requests that are sent one by one share a call with others where the limiter coalesces.
 #[tokio::test(start_paused = true)]
 async fn what_goes_one_by_one_is_coalesced() {
     let (limiter, store) = limiter("fixed-window 1000/h");
@@ -263,7 +265,7 @@ async fn a_shadow_counts_as_an_enforced_one_does() {
     assert_eq!((told.allowed, told.would_deny, told.failed), (15, 5, 0));
 }
 
-/// A reset gives all of it back, and a block admits nothing more, of what this limiter holds too.
+/// A reset gives all of it back, and a block admits nothing more, from this limiter's held permits too.
 #[tokio::test(start_paused = true)]
 async fn a_reset_and_a_block_drop_what_is_held() {
     let (limiter, store) = limiter("fixed-window 12/h");
@@ -276,7 +278,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     assert!(!denied.is_allowed() && denied.is_blocked());
     advance(SECOND * 60).await;
 
-    // What is granted before a block, and told after it, is not to be had either.
+    // A grant from before a block whose answer comes after it is not available either.
     limiter.reset("id").await.unwrap();
     let before = store.executions();
     let mut late = pin!(limiter.try_acquire("id", 1));
@@ -289,7 +291,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
     assert!(!allowed(&limiter, 1).await);
 }
 
-/// A waiter for a permit spends what is held, or waits as ever.
+/// A waiter for a permit spends held permits, or waits as ever.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_for_a_permit_spends_what_is_held() {
     let (limiter, store) = limiter("token-bucket 10/s burst 20");
@@ -331,7 +333,7 @@ async fn keys_do_not_affect_each_other() {
     assert_eq!((store.executions(), stats(&limiter).hits), (3, 0));
 }
 
-/// Threads that block share what is held, and wait for no other.
+/// Threads that block share held permits, and wait for no other.
 #[test]
 fn threads_share_what_is_held() {
     let limit = "fixed-window 1000/h".parse().unwrap();
@@ -346,12 +348,12 @@ fn threads_share_what_is_held() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()
     });
     let told = limiter.prefetch_stats().unwrap();
-    // E1: all of it is one window's, and what is not admitted is held.
+    // E1: all of it is one window's, and the permits that are not admitted are held.
     assert_eq!(admitted as u64 + (told.granted - told.spent), 1000, "{told:?}");
     assert!(told.hits > 500, "{told:?}");
 }
 
-/// What makes no sense is refused when it is built.
+/// Senseless settings are refused when a limiter is built.
 #[tokio::test]
 async fn what_makes_no_sense_is_refused() {
     let refused = |limit, prefetch| plain(&store(), limit).with_prefetch(prefetch).unwrap_err();

@@ -1,5 +1,5 @@
-//! Nodes that take permits ahead, a store, and a way between them on which messages are late or lost, in one virtual
-//! time. Beside each node stands a list of all that it asked for, which says what it may spend.
+//! Nodes that take permits ahead, a store, and a way between them on which messages are late or lost, in one
+//! virtual time. Each node has a list of all its requests, which says how much it may spend.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const START_US: u64 = 1_763_697_600_000_000;
 /// A caller without an answer for so long gives up.
 const TIMEOUT_NS: u64 = 30_000;
 
-/// What there is.
+/// The nodes and their configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) config: Config,
@@ -26,7 +26,7 @@ pub(crate) struct Setup {
     pub(crate) slow_ppm: Vec<u64>,
 }
 
-/// What happens next, and when.
+/// The next event, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     /// After the step before.
@@ -46,7 +46,7 @@ pub(crate) enum What {
     },
     /// It begins anew, knowing nothing.
     Crash,
-    /// It drops what it holds.
+    /// It drops its held permits.
     Forget,
 }
 
@@ -65,9 +65,9 @@ pub(crate) enum Broken {
     Not,
     /// A lease runs from when the grant has come.
     LeaseFromArrival,
-    /// What got no answer counts as granted.
+    /// A call without an answer counts as granted.
     LostIsGranted,
-    /// Two callers of a node have a copy each of what it holds.
+    /// Two callers of a node have a copy each of its held permits.
     HeldTwice,
 }
 
@@ -78,10 +78,10 @@ impl Broken {
 
 struct Node {
     held: Prefetch,
-    /// What a broken node holds a second time.
+    /// The second copy of a broken node's permits.
     copy: Prefetch,
     life: u32,
-    /// What was asked for ahead in this life.
+    /// The requests for permits ahead in this life.
     asks: Vec<Asked>,
     waiting: Vec<(u64, Step)>,
 }
@@ -95,12 +95,12 @@ struct Asked {
     is_answered: bool,
     is_granted: bool,
     spent: u64,
-    /// One that comes twice may be granted and denied, and what it brings is then lost besides.
+    /// One that comes twice may be granted and denied, and the permits of its grant are then lost as well.
     is_doubled: bool,
 }
 
 impl Asked {
-    /// What may be spent of it.
+    /// Returns how much of it may be spent.
     fn left(&self, lease: Duration, now: Duration) -> u64 {
         let is_there = self.is_granted && self.sent + lease > now;
         if is_there { self.ask.ahead() - self.spent } else { 0 }
@@ -116,7 +116,7 @@ impl Asked {
 }
 
 impl Node {
-    /// Spends what ends first.
+    /// Spends the permits that end first.
     fn spend(&mut self, cost: u64, lease: Duration, now: Duration) {
         let mut cost = cost;
         for asked in &mut self.asks {
@@ -126,7 +126,8 @@ impl Node {
         }
     }
 
-    /// What a call has asked for ahead, unless the node has crashed since: then an equal one may be another's.
+    /// Returns a call's request for permits ahead, unless the node has crashed since: then an equal one may be
+    /// another's.
     fn of(&mut self, call: &Call) -> Option<&mut Asked> {
         let is_now = self.life == call.life;
         self.asks
@@ -165,7 +166,7 @@ pub(crate) struct World {
     slot: Option<Record>,
     /// By the store's clock.
     pub(crate) admitted: Vec<(u64, u64)>,
-    /// Requests that were admitted by what was held.
+    /// Requests that were admitted by held permits.
     pub(crate) spends: u64,
 }
 
@@ -401,7 +402,7 @@ impl World {
         Ok(())
     }
 
-    /// What was asked for within any span of a lease, was charged, and was not spent.
+    /// Checks the permits that were requested within any span of a lease, were charged, and were not spent.
     fn wastes_little(&self, node: usize) -> Check {
         let asks = &self.nodes[node].asks;
         for last in asks {

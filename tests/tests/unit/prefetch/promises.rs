@@ -37,7 +37,7 @@ fn e7_what_is_taken_ahead_admits_and_wastes_no_more_than_is_said() {
     }
 }
 
-/// Each of these nodes is found out, by what is admitted alone.
+/// Each of these nodes is detected, by its admissions alone.
 #[test]
 fn e7_broken_nodes_are_found() {
     for broken in Broken::ALL {

@@ -44,7 +44,7 @@ impl World {
         lock.inspect().await.unwrap().holder.is_none()
     }
 
-    /// What can happen to executor 1.
+    /// Ends or blocks executor 1.
     async fn fail_first(&self, ends: bool) {
         match ends {
             true => self.executors.end(1).await,
