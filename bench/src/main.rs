@@ -1,6 +1,6 @@
-//! What lockage costs. Each table has one command; see docs/PERFORMANCE.md. Those beside other crates need the feature
-//! `others`.
-#![allow(clippy::print_stdout, clippy::print_stderr)] // it is what this program is for
+//! The costs of lockage. Each table has one command; see docs/PERFORMANCE.md. The comparisons with other crates
+//! need the feature `others`.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // a program that prints
 
 #[cfg(feature = "others")]
 mod end_to_end;
@@ -23,7 +23,7 @@ mod usage;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-/// What lockage costs, measured side by side with others.
+/// Measures the costs of lockage side by side with others.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
@@ -38,20 +38,20 @@ enum Table {
     /// Decisions per second, processor time of both sides, and latencies, from a caller's task and back.
     #[cfg(feature = "others")]
     EndToEnd(end_to_end::Args),
-    /// Nanoseconds per decision in process, beside other crates, floors and clocks.
+    /// Nanoseconds per decision in process, compared with other crates, floors and clocks.
     #[cfg(feature = "others")]
     InProcess(in_process::Args),
-    /// Processor time of requests to axum behind a limit, beside tower_governor.
+    /// Processor time of requests to axum behind a limit, compared with tower_governor.
     #[cfg(feature = "others")]
     Http(http::Args),
-    /// Servers behind a limit under load by wrk, beside tower_governor.
+    /// Servers behind a limit under load by wrk, compared with tower_governor.
     #[cfg(feature = "others")]
     HttpLoad(http::LoadArgs),
     /// One of these servers, until it is killed.
     #[cfg(feature = "others")]
     #[command(hide = true)]
     HttpServe(http::ServeArgs),
-    /// Instructions, decisions per second and memory of others' published scripts, and what they get wrong.
+    /// Instructions, decisions per second and memory of others' published scripts, and their errors.
     #[cfg(feature = "others")]
     Peers(peers::Args),
     /// Nanoseconds that observers add to a decision.
@@ -88,7 +88,7 @@ fn main() -> Result<()> {
     }
 }
 
-/// What printed the table, when, and where.
+/// Returns the head of a table: its command, time and machine.
 fn head() -> String {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let features = match (cfg!(feature = "others"), cfg!(feature = "count-allocations")) {

@@ -1,4 +1,4 @@
-//! What observers cost: decisions of a limiter on a store in this process, with one and without.
+//! The cost of observers: decisions of a limiter on a store in this process, with one and without.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
 
 use crate::measure::{Candidate, Rounds, side_by_side};
 
-/// Selects what to measure.
+/// Selects the measurements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     rounds: Rounds,
 }
 
-/// Is told of everything and does nothing, without a clock.
+/// An observer that does nothing, without a clock.
 struct Silent;
 
 impl Observer for Silent {

@@ -31,7 +31,7 @@ impl Server {
         command
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--hz", "1"])
             .args(["--appendonly", append, "--appendfsync", "no"])
-            // Without rewrites, the size of the file is what was appended.
+            // Without rewrites, the size of the file is the number of appended bytes.
             .args(["--auto-aof-rewrite-percentage", "0", "--dir"])
             .arg(folder.path())
             .stdin(Stdio::null())

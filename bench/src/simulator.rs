@@ -9,7 +9,7 @@ use lockage_core::{Acquire, Limit, Timestamp};
 use lockage_sim::engine::EngineKind;
 use lockage_world::simulation::{Engine, Plan, Stage, Work};
 
-/// Selects what to measure.
+/// Selects the measurements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Rounds per row, in turns; the table has the medians.

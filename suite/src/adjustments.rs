@@ -1,4 +1,4 @@
-//! What can be done to a key besides admitting its requests, and limits that change, on every store.
+//! Other operations on a key than admissions, and limits that change, on every store.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::{Bench, LIMITS};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// What there is is taken, given back and charged, by as much as is told.
+/// Permits are taken, given back and charged, by the reported amount.
 pub(super) async fn what_is_used_can_be_adjusted<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("adjust", limit);
@@ -64,7 +64,7 @@ pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Be
     }
 }
 
-/// A key goes from any limit to any other, and what was used stays used.
+/// A key goes from any limit to any other, and keeps its usage.
 pub(super) async fn limits_change_and_keep_what_was_used<S: Store + Clone>(bench: &Bench<'_, S>) {
     for (index, old) in LIMITS.into_iter().enumerate() {
         for (to, new) in LIMITS.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Faults on the way to a store, and what its callers must be told.
+//! Faults on the way to a store, and the required errors of its callers.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use lockage::{Limiter, RetryStore, Store};
 use crate::Proxy;
 use crate::idle::{Idle, LOST, RECOVERY, SHORT, Told, limit};
 
-/// What can be done to the way between a store and its server.
+/// Faults on the way between a store and its server.
 ///
-/// [`Proxy`] does it to any store that connects over TCP, and [`FailingStore`] to one in this process. A fault of the
-/// next call is one of the next command that the store executes.
+/// [`Proxy`] makes them for any store that connects over TCP, and [`FailingStore`] for one in this process. A
+/// fault of the next call is one of the next command that the store executes.
 pub trait FaultInjector {
     /// Lets the next call be carried out, and no answer ever come.
     fn lose_answer(&self);
@@ -34,7 +34,7 @@ pub trait FaultInjector {
     /// Restarts the server: connections end. Records stay.
     fn restart(&self);
 
-    /// Lets the server forget what it has been sent besides records, such as scripts.
+    /// Lets the server forget all that it was sent except records, such as scripts.
     fn forget_scripts(&self) {}
 
     /// Lets nothing arrive any more on present connections, which stay open. New ones work.
@@ -43,8 +43,8 @@ pub trait FaultInjector {
 
 /// A store, and the faults on its way.
 ///
-/// The store is one that tells errors by itself, without a [`RetryStore`] around it, and replaces a connection that stays
-/// silent: a store that was given a connection need not.
+/// The store is one that reports errors by itself, without a [`RetryStore`] around it, and replaces a connection
+/// that stays silent: a store that was given a connection need not.
 pub struct Faults<'a, S, R> {
     /// Said when a scenario fails, and part of all keys. Keys of an earlier run must be gone.
     pub name: &'a str,
@@ -52,7 +52,7 @@ pub struct Faults<'a, S, R> {
     pub store: S,
     /// Makes the faults.
     pub injector: &'a dyn FaultInjector,
-    /// Tells when a caller gives up.
+    /// Times when a caller gives up.
     pub runtime: R,
 }
 
@@ -62,10 +62,10 @@ pub struct Faults<'a, S, R> {
 pub const IDLE: Duration = Duration::from_millis(600);
 
 impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
-    /// Makes each fault under one call after another, and compares what the caller was told with what was charged.
+    /// Makes each fault under one call after another, and compares the caller's answer with the charge.
     ///
     /// # Panics
-    /// Where a call was carried out twice, was told as something else than it came to, or the store does not recover.
+    /// Where a call was carried out twice, its answer differs from its outcome, or the store does not recover.
     pub async fn run(&self) {
         self.charges("no fault", || {}, |told, charged| (told, charged) == (Told::Done, 1)).await;
         self.lost_answers_are_unknown().await;
@@ -139,7 +139,7 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
         );
     }
 
-    /// D11: with an id the store can tell that a call is the same, so that it is safe to send it again.
+    /// D11: with an id the store recognizes a repeated call, so that it is safe to send it again.
     async fn calls_with_request_ids_are_answered_and_charged_once(&self) {
         let store = RetryStore::new(self.store.clone(), self.runtime.clone(), RECOVERY);
         let limiter =
@@ -185,7 +185,7 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
         calls.survives("silence", silenced).await;
     }
 
-    /// Makes a call under this fault, and checks what its caller is told and what is charged.
+    /// Makes a call under this fault, and checks its answer and its charge.
     async fn charges(&self, what: &str, fault: impl Fn(), right: impl Fn(Told, u64) -> bool) {
         let calls = self.calls();
         let before = calls.used().await;

@@ -15,7 +15,7 @@ pub struct Idle<'a, S, R> {
     pub name: &'a str,
     /// The store under test.
     pub store: S,
-    /// Sleeps, and tells when a caller gives up.
+    /// Sleeps, and times when a caller gives up.
     pub runtime: R,
 }
 
@@ -31,7 +31,7 @@ pub(crate) const RECOVERY: Duration = Duration::from_secs(10);
 /// Nothing is denied or refilled while a scenario runs.
 const ROOMY: &str = "fixed-window 1000000/day";
 
-/// What a caller was told of a call.
+/// The answer of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// It was carried out.
@@ -75,7 +75,7 @@ impl<S: Store, R: Runtime> Idle<'_, S, R> {
         }
     }
 
-    /// Returns what is charged, as soon as the store answers again.
+    /// Returns the charge, as soon as the store answers again.
     pub(crate) async fn used(&self) -> u64 {
         let (began, key, peek) = (Instant::now(), self.key(), Peek::new(limit(), 0));
         loop {

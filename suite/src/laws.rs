@@ -14,7 +14,7 @@ use lockage_oracle::three_way::{leases, limiters};
 
 use crate::Bench;
 
-/// What the histories are drawn from: the same ones each time.
+/// The seed of the histories: the same ones each time.
 const SEED: u64 = 1;
 
 /// Longer than any store takes for a call.
@@ -131,7 +131,7 @@ impl Place for Seam {
     }
 }
 
-/// A key of the store. What it holds is hidden, and its clock only goes on: see [`Model::behind_a_seam`].
+/// A key of the store. Its record is hidden, and its clock only goes on: see [`Model::behind_a_seam`].
 struct OnStore<'p> {
     seam: &'p Seam,
     key: Key,

@@ -1,4 +1,4 @@
-//! What semaphores, read-write locks, latches and fenced values do on every store.
+//! Semaphores, read-write locks, latches and fenced values on every store.
 
 use std::time::Duration;
 
@@ -175,8 +175,7 @@ impl<'a, S: Store> At<'a, S> {
     }
 }
 
-/// So many seconds after the start of a scenario.
-/// So many microseconds after this second.
+/// Returns the time `by_us` microseconds after this second of a scenario.
 fn later(seconds: u64, by_us: u128) -> Timestamp {
     second(seconds).saturating_add(Duration::from_micros(by_us.try_into().expect("few")))
 }

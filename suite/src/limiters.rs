@@ -1,4 +1,4 @@
-//! What limiters do on every store.
+//! Limiters on every store.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub(super) async fn admits_the_capacity_and_recovers<S: Store + Clone>(bench: &B
     }
 }
 
-/// A list in one call gets what the same requests get one by one.
+/// A list in one call gets the answers of the same requests one by one.
 pub(super) async fn lists_are_decided_as_if_sent_singly<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("list", limit);
@@ -94,7 +94,7 @@ pub(super) async fn resets_forget<S: Store + Clone>(bench: &Bench<'_, S>) {
     }
 }
 
-/// D12: what one key uses, no other misses.
+/// D12: the usage of one key leaves all others untouched.
 pub(super) async fn keys_are_independent<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("keys", limit);

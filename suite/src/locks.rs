@@ -1,4 +1,4 @@
-//! What locks do on every store.
+//! Locks on every store.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ impl<'a, 'b, S: Store> Held<'a, 'b, S> {
         self.lock.renew(owner, token)
     }
 
-    /// Of what the acquire of this number took.
+    /// Releases the hold of the acquire of this number.
     fn release(&self, owner: OwnerId, number: u128) -> Operation {
         self.lock.release(owner, id(number))
     }

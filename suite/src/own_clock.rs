@@ -1,4 +1,4 @@
-//! What holds on a store whose clock the suite cannot set, such as a real server.
+//! The behaviour of a store whose clock the suite cannot set, such as a real server.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ pub struct OwnClock<'a, S> {
 }
 
 impl<S: Store + Clone> OwnClock<'_, S> {
-    /// Runs callers at once, and checks what they were told by what any order of them allows.
+    /// Runs callers at once, and checks that their answers are possible in some order of their calls.
     ///
     /// # Panics
     /// Where the store does not behave as it should.
@@ -83,7 +83,7 @@ impl<S: Store + Clone> OwnClock<'_, S> {
         }
     }
 
-    /// D2: the same request is admitted when the wait is over that it was told, and not before.
+    /// D2: the same request is admitted when its reported wait is over, and not before.
     async fn waits_are_as_told(&self, limit: &str) {
         let limiter = self.limiter("wait", limit);
         let start = Instant::now();

@@ -4,7 +4,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// The bus of a cluster's node is so many ports above its own by default.
+/// The bus of a cluster's node is this many ports above its own by default.
 pub const BUS_OFFSET: u16 = 10_000;
 
 /// How many ports are tried when other programs keep taking them first.
@@ -15,14 +15,14 @@ const ATTEMPTS: u32 = 50;
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 10_000;
 
-/// So many ports are one process's alone at a time.
+/// This many ports belong to one process alone at a time.
 const BLOCK: u16 = 250;
 
 // No port is the bus of another, and no block is cut off.
 const _: () = assert!(COUNT <= BUS_OFFSET && COUNT.is_multiple_of(BLOCK));
 
-/// Returns what `start` makes of a free port of 127.0.0.1, whose [`BUS_OFFSET`] is free too. It returns `None` where
-/// another program took the port first, and is then given another.
+/// Returns the result of `start` for a free port of 127.0.0.1, whose [`BUS_OFFSET`] is free too. It returns `None`
+/// where another program took the port first, and is then given another.
 ///
 /// # Panics
 /// Where there is none.

@@ -1,4 +1,4 @@
-//! What is refused on every store, and leaves everything as it was.
+//! Refusals on every store, which leave everything as it was.
 
 use lockage::limiter::CostError;
 use lockage::lock::{HoldId, OwnerId};

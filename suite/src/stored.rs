@@ -8,7 +8,7 @@ use lockage::{Error, Limit, Limiter, Store, StoreError};
 
 use super::{Bench, LIMITS};
 
-/// A key's limit is the one that is stored, whichever client asks, and what was used outlasts its change.
+/// A key's limit is the one that is stored, whichever client asks, and its usage outlasts a change of the limit.
 pub(super) async fn all_clients_follow_the_stored_limit<S: Store + Clone>(bench: &Bench<'_, S>) {
     bench.at(Duration::ZERO);
     for text in LIMITS {
@@ -39,7 +39,7 @@ pub(super) async fn all_clients_follow_the_stored_limit<S: Store + Clone>(bench:
         assert!(one.reset("id").await.unwrap() && !one.reset("id").await.unwrap(), "{text}");
         assert!(plain.try_acquire("id", 5).await.unwrap().is_allowed(), "{text}");
 
-        // What was used without a stored limit counts under the default.
+        // Usage without a stored limit counts under the default.
         let limits = StoredLimits::new().with_default(limit("fixed-window 6/h"));
         let with_default = self::limiter(bench, &format!("stored-{text}"), limits);
         assert_eq!(with_default.try_acquire("id", 1).await.unwrap().remaining, 0, "{text}");
@@ -69,7 +69,7 @@ pub(super) async fn one_message_per_number_and_minute<S: Store + Clone>(bench: &
     assert_eq!(limiter.stored_limit("+15550101").await.unwrap(), None);
 }
 
-/// A limit per client is the same for each, of what it uses by itself.
+/// A limit per client is the same for each, and counts each one's usage by itself.
 pub(super) async fn each_client_has_a_limit_of_its_own<S: Store + Clone>(bench: &Bench<'_, S>) {
     bench.at(Duration::ZERO);
     let client = |name| StoredLimits::new().as_client(name).unwrap();
@@ -83,7 +83,7 @@ pub(super) async fn each_client_has_a_limit_of_its_own<S: Store + Clone>(bench: 
     assert!(matches!(limiter.try_acquire("id", 1).await, Err(Error::NoClient)));
     assert_eq!(one.try_acquire("id", 4).await.unwrap().remaining, 1);
     assert_eq!(other.try_acquire("id", 1).await.unwrap().remaining, 4);
-    // A change reaches each of them, and what it has used counts.
+    // A change reaches each of them, and their usage counts.
     limiter
         .set_limit("id", StoredLimit::new(limit("token-bucket 6/h")).per_client())
         .await

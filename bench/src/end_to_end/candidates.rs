@@ -30,7 +30,7 @@ pub(super) struct Candidate {
     pub(super) load: Box<dyn Load>,
     /// Whether it makes one call per request, which the others are compared with.
     pub(super) is_plain: bool,
-    /// Whether it answers from what it remembers of each key.
+    /// Whether it answers from its memory of each key.
     pub(super) remembers: bool,
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// Contended locks of ids on fewer stripes than there are ids, beside a lock for each. Waiters are woken.
+/// Contended locks of ids on fewer stripes than there are ids, compared with a lock for each. Waiters are woken.
 pub(super) async fn striped(url: &str) -> Result<Vec<Candidate>> {
     let store = RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT);
     let locks = Locks::new(store, Duration::from_secs(30))?.with_wake_ups();

@@ -6,10 +6,10 @@ use super::candidates::Candidate;
 use super::load::{Latencies, Throughput};
 use crate::table::markdown;
 
-/// Prints each candidate beside the best plain call, through either client.
+/// Prints each candidate and the best plain call, through either client.
 ///
-/// The rate with a core per side follows from processor times, and hardly depends on what else the
-/// machine does; the measured rate does.
+/// The rate with a core per side follows from processor times, and hardly depends on the machine's other work; the
+/// measured rate does.
 pub(super) fn throughput(candidates: &[Candidate], measured: &[Vec<Throughput>]) -> Table {
     let figures: Vec<Figures> = measured.iter().map(|rounds| Figures::of(rounds)).collect();
     let plain = candidates.iter().zip(&figures).filter(|(candidate, _)| candidate.is_plain);

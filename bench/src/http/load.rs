@@ -14,7 +14,7 @@ use crate::measure::median;
 use crate::process::Server;
 use crate::usage;
 
-/// Selects what to load, and how long.
+/// Selects the servers to load, and how long.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadArgs {
     /// Seconds for each server, over all rounds.
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &LoadArgs) -> Result<()> {
     Ok(())
 }
 
-/// What wrk and the system say of one round. Latencies are in milliseconds.
+/// The results of wrk and the system for one round. Latencies are in milliseconds.
 #[derive(Clone)]
 struct Round {
     per_second: f64,

@@ -1,4 +1,4 @@
-//! Limits in front of a route, beside other crates: processor time of requests, and servers under load.
+//! Limits in front of a route, compared with other crates: processor time of requests, and servers under load.
 
 mod apps;
 mod cost;
@@ -9,7 +9,7 @@ use anyhow::Result;
 use crate::measure::Rounds;
 pub(super) use load::{LoadArgs, ServeArgs, run as run_load, serve};
 
-/// Selects what to measure.
+/// Selects the measurements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

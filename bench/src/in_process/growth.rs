@@ -1,4 +1,4 @@
-//! The cost of a decision by the number of keys, beside a lookup in a plain sharded hash map.
+//! The cost of a decision by the number of keys, compared with a lookup in a plain sharded hash map.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

@@ -1,4 +1,4 @@
-//! Nanoseconds per decision in process, beside other crates and floors.
+//! Nanoseconds per decision in process, compared with other crates and floors.
 
 mod cells;
 mod growth;
@@ -10,7 +10,7 @@ use anyhow::Result;
 
 use crate::measure::Rounds;
 
-/// Selects what to measure.
+/// Selects the measurements.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]

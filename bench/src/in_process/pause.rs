@@ -1,4 +1,4 @@
-//! The longest single calls while many keys come and go, and what a key takes of memory.
+//! The longest single calls while many keys come and go, and the memory of a key.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Returns what a key of a number takes in lockage or governor.
+/// Returns the bytes that a key of a number takes in lockage or governor.
 pub(super) fn bytes_a_key(name: &str) -> Result<f64> {
     const KEYS: u64 = 1_000_000;
     let ours = KeyedLimiter::<u64, _>::with_clock(Outcome::Deny.limit(), standing())?;

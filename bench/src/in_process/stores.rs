@@ -1,4 +1,4 @@
-//! What a limiter adds to a store in this process, and what it costs to choose the store at run time.
+//! The cost that a limiter adds to a store in this process, and the cost of a store chosen at run time.
 
 use anyhow::Result;
 use lockage::{AnyStore, Limiter, Store};

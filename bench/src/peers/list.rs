@@ -1,4 +1,4 @@
-//! The peers of `bench/peers.json`: how their clients call them, and what replies mean.
+//! The peers of `bench/peers.json`: the calls of their clients, and the meaning of their replies.
 
 use std::cell::Cell;
 use std::path::Path;
@@ -15,7 +15,7 @@ use super::published::{Absent, Published};
 #[serde(deny_unknown_fields)]
 pub(super) struct Peer {
     pub(super) name: &'static str,
-    /// What the museum calls the project.
+    /// The museum's name of the project.
     pub(super) project: &'static str,
     /// The row of lockage that does the same.
     pub(super) beside: &'static str,
@@ -26,30 +26,31 @@ pub(super) struct Peer {
     pub(super) licence: &'static str,
     #[serde(default)]
     pub(super) scripts: Vec<Published>,
-    /// What its user sends once.
+    /// The call that its user sends once.
     before: Option<&'static str>,
-    /// What a decision sends, until a reply decides it; of a lock the first one acquires it, and the others release it.
-    /// Each is a command, or `SCRIPT`, its number, keys, `:` and arguments. [`Asked::fill`] has the words in capitals.
+    /// The calls of a decision, until a reply decides it; of a lock the first one acquires it, and the others
+    /// release it. Each is a command, or `SCRIPT`, its number, keys, `:` and arguments. [`Asked::fill`] has the
+    /// words in capitals.
     pub(super) calls: Vec<&'static str>,
-    /// What it is tried for, if it is a limiter.
+    /// The museum's trial for it, if it is a limiter.
     pub(super) trial: Option<Trial>,
 }
 
-/// What replies mean.
+/// The meaning of replies.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Told {
-    /// Whether it is admitted, what is left, and when to ask again, in seconds as text.
+    /// Whether it is admitted, the remainder, and when to ask again, in seconds as text.
     Gcra,
-    /// Whether it is denied, the burst, what is left, and when to ask again, in seconds.
+    /// Whether it is denied, the burst, the remainder, and when to ask again, in seconds.
     Cell,
-    /// What is left, below zero where it is denied.
+    /// The remainder, below zero where it is denied.
     Left,
-    /// What is used, and the limit.
+    /// The usage, and the limit.
     UsedAndLimit,
-    /// What is used, and for how many milliseconds more.
+    /// The usage, and for how many milliseconds more.
     UsedAndTtl,
-    /// What was used; then nothing that matters.
+    /// The usage before; then nothing that matters.
     Used,
     /// For how many milliseconds it is denied, or nothing.
     Wait,
@@ -128,7 +129,7 @@ impl Peer {
         }
     }
 
-    /// Returns what its user sends once, and then the calls of a decision.
+    /// Returns the call that its user sends once, and then the calls of a decision.
     pub(super) fn sent(&self, scripts: &[String], asked: &Asked) -> (Option<Sent>, Vec<Sent>) {
         let sent = |call: &&str| {
             let words = asked.fill(call);
@@ -143,7 +144,7 @@ impl Peer {
         (self.before.as_ref().map(sent), self.calls.iter().map(sent).collect())
     }
 
-    /// Returns what the replies until now say; nothing where it takes another call.
+    /// Returns the meaning of the replies until now; nothing where it takes another call.
     pub(super) fn told(&self, replies: &[RespValue], asked: &Asked) -> Option<Seen> {
         let at = |place: usize| match replies.last()? {
             RespValue::Array(told) => told.get(place),
@@ -182,7 +183,7 @@ impl Peer {
         })
     }
 
-    /// Returns what it breaks in the museum's trial, unless it is a lock.
+    /// Returns its violations in the museum's trial, unless it is a lock.
     pub(super) fn tried(&self, scripts: &[String]) -> Option<Result<Vec<Finding>, String>> {
         let trial = self.trial?;
         let (peer, scripts, number) = (self.clone(), scripts.to_vec(), Cell::new(0));
@@ -204,7 +205,7 @@ impl Peer {
                 replies.push(send(world, call));
                 peer.told(&replies, &asked)
             })?;
-            // What is left cannot be asked for at once.
+            // The remainder cannot be asked for at once.
             let is_unusable = !takes_costs && matches!(seen, Seen::Admitted { .. });
             Some(if is_unusable { admitted(-1) } else { seen })
         };
@@ -219,12 +220,12 @@ fn send(world: &mut World, sent: Sent) -> RespValue {
     }
 }
 
-/// What is left; below zero, where it is not told.
+/// Returns an admission with this remainder; below zero, the reply does not say it.
 fn admitted(left: i64) -> Seen {
     Seen::Admitted { remaining: u64::try_from(left).ok() }
 }
 
-/// For how many microseconds it is denied; below zero, where it is not told.
+/// Returns a denial for this number of microseconds; below zero, the reply does not say it.
 fn denied(retry_us: i64) -> Seen {
     Seen::Denied { retry_after_us: u64::try_from(retry_us).ok() }
 }

@@ -1,4 +1,4 @@
-//! Peers on Redis and in process in one table: what they cost, and what they get wrong.
+//! Peers on Redis and in process in one table: their costs, and their errors.
 
 mod list;
 mod published;
@@ -101,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Prints a row, beside the costs of lockage's own.
+/// Prints a row, with ratios to the costs of lockage's own.
 fn row(name: &str, costs: &[Cost], ours: &[Cost], wrong: &str) {
     let none = || "-".to_owned();
     let counted = |cost: &Cost| cost.instructions.map_or_else(none, |count| format!("{count:.0}"));

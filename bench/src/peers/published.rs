@@ -17,7 +17,7 @@ pub(super) struct Published {
     /// The text behind it.
     #[serde(default)]
     pub(super) end: &'static str,
-    /// What is around its string, or the strings of which it is made.
+    /// The quote around its string, or around the strings of which it is made.
     pub(super) quote: Option<char>,
 }
 
@@ -34,7 +34,7 @@ impl Published {
     /// Returns the script, from a folder that has a clone of its repository.
     ///
     /// # Errors
-    /// [`Absent`], with what would be right.
+    /// [`Absent`], with the expected place.
     pub(super) fn read(&self, folder: &Path, repository: &'static str) -> Result<String, Absent> {
         let name = repository.rsplit('/').next().unwrap_or_default();
         let (file, begin) = (folder.join(name).join(self.file), self.begin);

@@ -1,4 +1,4 @@
-//! What decisions cost two servers: one under callgrind, and one whose time is measured.
+//! The costs of decisions for two servers: one under callgrind, and one whose time is measured.
 
 use std::process::Command;
 use std::time::SystemTime;
@@ -21,13 +21,13 @@ const DAY: u64 = 24 * 3600 * 1000;
 /// The lease of locks.
 const LEASE: u64 = 30_000;
 
-/// Of a decision.
+/// The costs of a decision.
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
     pub(super) instructions: Option<f64>,
     /// How many of them a second of a processor has.
     pub(super) per_second: f64,
-    /// Of all keys at the end.
+    /// The bytes of all keys at the end.
     pub(super) bytes: f64,
 }
 
@@ -61,7 +61,7 @@ impl Servers {
         Ok(self.timed.info("server", "redis_version:")?.concat())
     }
 
-    /// Makes a case of a peer, once a reply has shown that it comes to this outcome.
+    /// Makes a case of a peer, once a reply has shown that it has this outcome.
     pub(super) fn case(
         &mut self,
         peer: &Peer,

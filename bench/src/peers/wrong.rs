@@ -1,10 +1,11 @@
-//! What peers get wrong: what their scripts break in the museum's trial, and the museum's entries of their projects.
+//! The errors of peers: the violations of their scripts in the museum's trial, and the museum's entries of their
+//! projects.
 
 use lockage_world::museum::{Event, entries};
 
 use super::list::Peer;
 
-/// Returns what a peer gets wrong, in short, and the shortest traces that show it.
+/// Returns the errors of a peer, in short, and the shortest traces that show them.
 pub(super) fn of(peer: &Peer, scripts: &[String]) -> (String, Vec<String>) {
     let mut notes = Vec::new();
     let cell = match peer.tried(scripts) {
@@ -31,7 +32,7 @@ fn step(event: &Event) -> String {
     if event.is_wait() { event.step.to_string() } else { format!("{}: {}", event.step, event.seen) }
 }
 
-/// Returns the museum's entries of a project: seen in what has its name, or in what its first word names.
+/// Returns the museum's entries of a project: seen in the project of this name, or in that of its first word.
 pub(super) fn reported(project: &str, is_lock: bool) -> String {
     let is_it = |seen: &str| {
         let seen = seen.split('#').next();

@@ -11,13 +11,13 @@ use redis::Cmd;
 
 use crate::process::Server;
 
-/// What is preloaded into the server.
+/// The library that is preloaded into the server.
 const PRELOADED: &str = include_str!("counted.c");
 
-/// How long the server's timers run, in seconds: until it answers, and has done what it does at its start.
+/// How long the server's timers run, in seconds: until it answers, and has finished its start.
 const TIMED: u64 = 8;
 
-/// How long callgrind has to do as it is told.
+/// How long callgrind may take for a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server under callgrind.
@@ -62,7 +62,8 @@ impl Counted {
         }
     }
 
-    /// Tells callgrind. By `vgdb` itself: `callgrind_control` takes so long that the server's timers are counted, too.
+    /// Sends commands to callgrind. By `vgdb` itself: `callgrind_control` takes so long that the server's timers
+    /// are counted, too.
     fn control(&mut self, told: &[&str]) -> Result<()> {
         let mut command = Command::new("vgdb");
         command.arg(format!("--pid={}", self.server.id()));
@@ -78,7 +79,7 @@ impl Counted {
     }
 }
 
-/// Compiles what is preloaded.
+/// Compiles the preloaded library.
 fn preloaded(folder: &Path) -> Result<PathBuf> {
     let (source, library) = (folder.join("counted.c"), folder.join("counted.so"));
     fs::write(&source, PRELOADED)?;

@@ -1,4 +1,4 @@
-//! What is counted: scripts of lockage, and what others do.
+//! The counted cases: scripts of lockage, and those of others.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use super::WARM_UP;
 
 /// One row of the table.
 pub(crate) struct Case {
-    /// What does it.
+    /// The name of the script or command.
     pub(crate) name: &'static str,
-    /// What it comes to.
+    /// The outcome of each decision.
     pub(crate) outcome: &'static str,
     /// How many of the commands make one decision.
     pub(crate) each: usize,
     /// How many decisions are counted at a time at most, where each takes long.
     pub(crate) most: usize,
-    /// What is sent before.
+    /// The commands before it.
     pub(crate) before: Vec<Cmd>,
     /// The command that is sent at each number.
     pub(crate) command: Box<dyn Fn(usize) -> Cmd>,
 }
 
 impl Case {
-    /// What is sent for so many decisions, after so many.
+    /// Returns the commands of `count` decisions, after the first `from`.
     pub(crate) fn commands(&self, from: usize, count: usize) -> Vec<Cmd> {
         (from * self.each..(from + count) * self.each)
             .map(|number| (self.command)(number))
@@ -49,7 +49,8 @@ const ZSET_LOG: &str = include_str!("../../lua/zset_log.lua");
 const HASH_BUCKET: &str = include_str!("../../lua/hash_bucket.lua");
 const COMPARE_AND_DELETE: &str = include_str!("../../lua/compare_and_delete.lua");
 
-/// What is counted of each kind of limit: its name with one key and with many, one that admits, and one that soon denies.
+/// The cases of each kind of limit: its name with one key and with many, one that admits, and one that soon
+/// denies.
 const LIMITS: [(&str, &str, &str, &str); 7] = [
     (
         "fixed window",
@@ -89,7 +90,7 @@ const TOKEN_BUCKET: &str = "token bucket";
 const ADMITS: &str = "token-bucket 1000000/day";
 const DENIES: &str = "token-bucket 1/day";
 
-/// What the scripts of lockage cost.
+/// Returns the cases of lockage's scripts.
 pub(crate) fn own() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, _, admits, denies) in LIMITS {
@@ -110,7 +111,7 @@ pub(crate) fn own() -> Vec<Case> {
     cases
 }
 
-/// On logs of so many entries that only a part of them can be read.
+/// Cases of logs with more entries than can be read at once.
 fn large_logs() -> Vec<Case> {
     const HOUR: Duration = Duration::from_secs(3600);
     let on = |name, outcome, limit: u64, (entries, most, ago): (u64, u64, Duration), cmd: Cmd| {
@@ -121,7 +122,7 @@ fn large_logs() -> Vec<Case> {
         let words = words.iter().map(String::as_str);
         let key = format!("lockage:{{{name}}}");
         let fill = eval(FILL_LOG, &[key.as_str()].into_iter().chain(words).collect::<Vec<_>>());
-        // What it leaves in the server's Lua is no work of these calls: they get another one.
+        // The fill script's garbage in the server's Lua is no work of these calls: they get another one.
         let anew = std::iter::once(self::cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load_scripts());
         let before = std::iter::once(fill).chain(anew).collect();
         Case { before, ..case(name, outcome, move |_| cmd.clone()) }
@@ -213,7 +214,7 @@ fn reservations() -> Vec<Case> {
         .collect()
 }
 
-/// The same with so many keys, of which each request takes another.
+/// The same with many keys; each request takes another.
 pub(super) fn many_keys() -> Vec<Case> {
     let each = LIMITS.map(|(_, name, admits, denies)| (name, admits, denies, 100_000));
     let most = ("token bucket, 1,000,000 keys", ADMITS, DENIES, 1_000_000);
@@ -254,7 +255,7 @@ fn new_keys() -> Case {
     case("token bucket, a new key each", "admitted", command)
 }
 
-/// What the commands of others cost, and the floor: a script that does nothing.
+/// Returns the cases of others' commands, and the floor: a script that does nothing.
 pub(super) fn others() -> Vec<Case> {
     let incr = |_| cmd(&["INCR", "plain"]);
     let nothing = |_| eval("return 1", &["key"]);
@@ -319,7 +320,8 @@ fn plain_lock(name: &'static str, delete: impl Fn(&str) -> Cmd + 'static) -> Cas
 /// How many calls use up a limit that denies.
 const USED_UP: usize = 2;
 
-/// Under each of these limits, of which the first one admits and the second one denies, once so many calls were made.
+/// Returns a case under each of these limits; the first one admits and the second one denies, after `calls_before`
+/// calls.
 fn limiter(name: &'static str, limits: [&str; 2], calls_before: usize) -> [Case; 2] {
     let [admits, denies] = limits.map(|limit| {
         let limit: Limit = limit.parse().expect("a limit");
@@ -389,7 +391,7 @@ pub(super) fn call(command: &impl Command, id: &str) -> Cmd {
     lockage_redis_rs::command(&Call::new(command, CallTime::Store).request(&key))
 }
 
-/// What makes the server know all scripts that are called.
+/// Returns the commands that load all scripts into the server.
 pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
     let others =

@@ -14,7 +14,7 @@ use crate::measure::check_part;
 use crate::process::Server;
 use crate::table::markdown;
 
-/// What is compared: floors, what others do, and one limit or lock of each kind.
+/// The compared cases: floors, those of others, and one limit or lock of each kind.
 const COMPARED: [&str; 14] = [
     "INCR",
     FLOOR,
@@ -69,7 +69,7 @@ fn all() -> impl Iterator<Item = Case> {
     cases::others().into_iter().chain(cases::native()).chain(cases::own())
 }
 
-/// Returns what a program calls itself, with its allocator, as in `Redis server v=7.0.15 sha=0 malloc=libc bits=64`.
+/// Returns the name and allocator of a program, as in `Redis server v=7.0.15 sha=0 malloc=libc bits=64`.
 fn title(program: &str) -> Result<String> {
     let output = Command::new(program)
         .arg("--version")

@@ -13,7 +13,7 @@ use super::{FLOOR, WARM_UP, prepare, worst};
 /// How many decisions are counted at a time.
 const COUNTED: usize = 800;
 
-/// What the server does besides, as where a busy machine hands it requests in pieces, only adds to a count. So the
+/// The server's other work, as where a busy machine hands it requests in pieces, only adds to a count. So the
 /// least one is taken, once another is within this of it.
 const AGREE: f64 = 1.003;
 
@@ -30,8 +30,8 @@ const OTHER_BUILD: f64 = 1.03;
 /// else.
 const MOST: f64 = 3_000_000.0;
 
-/// What stands for all rows where there is little time: a fast script, a log, the general script and a lock. They are
-/// counted before all others, since what a server's Lua has kept of those changes a count by up to 3 %.
+/// The rows that stand for all where there is little time: a fast script, a log, the general script and a lock.
+/// They are counted before all others, since the state of a server's Lua after those changes a count by up to 3 %.
 const FOUR: [&str; 4] = [
     "token bucket, admitted",
     "sliding log, admitted",
@@ -41,7 +41,7 @@ const FOUR: [&str; 4] = [
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.json");
 
-/// What was counted, on a server of one version: another one counts otherwise.
+/// The counts of a server of one version: another version counts otherwise.
 #[derive(Serialize, Deserialize)]
 struct Baseline {
     #[serde(flatten)]
@@ -69,7 +69,7 @@ impl Build {
 /// A case that needs more than the baseline says, or in its worst state more than [`MOST`].
 pub(super) fn run(counted: &mut Counted, record: bool) -> Result<()> {
     let server = Build::of(counted)?;
-    // First, as in the test: the collector walks what the worst states leave in the server's Lua.
+    // First, as in the test: the collector walks the garbage of the worst states in the server's Lua.
     let multiples = count_all(counted, |_| true)?;
     bound_worst(counted)?;
     if record {
@@ -105,7 +105,7 @@ fn count_all(
 ) -> Result<BTreeMap<String, f64>> {
     let floor = cases::others().into_iter().find(|case| case.name == FLOOR);
     let floor = floor.context("a script that does nothing")?;
-    // What a server does for the first time costs more.
+    // The first run of a command on a server costs more.
     count(counted, &floor)?;
     let floor = count(counted, &floor)?;
     let named = |case: Case| (format!("{}, {}", case.name, case.outcome), case);
@@ -124,7 +124,7 @@ fn count_all(
     Ok(multiples)
 }
 
-/// Compares with what is committed.
+/// Compares with the committed counts.
 fn compare(server: &Build, multiples: &BTreeMap<String, f64>) -> Result<()> {
     let baseline: Baseline = serde_json::from_str(&fs::read_to_string(FILE)?)?;
     let (committed, this) = (&baseline.server.redis_version, &server.redis_version);

@@ -1,4 +1,4 @@
-//! What a decision costs a server: instructions, time, what it appends to its log, and memory.
+//! The cost of a decision for a server: instructions, time, bytes of its log, and memory.
 
 mod callgrind;
 pub(super) mod cases;
@@ -30,18 +30,18 @@ pub(super) struct Args {
     /// The server's program. Given several times, it only counts instructions of some rows, a column for each program.
     #[arg(long, default_value = "redis-server")]
     program: Vec<String>,
-    /// Measures only what has this in its name.
+    /// Measures only cases with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Only counts instructions, and fails where a script needs more of them than `bench/instructions.json` says.
     #[arg(long, conflicts_with = "only")]
     gate: bool,
-    /// Writes down for that what is counted now.
+    /// Writes the counts of now to that file.
     #[arg(long, conflicts_with_all = ["only", "gate"])]
     record: bool,
 }
 
-/// Of one case, for each decision.
+/// The costs of one case, for each decision.
 struct Row {
     name: &'static str,
     outcome: &'static str,
@@ -49,7 +49,7 @@ struct Row {
     /// The server's own measure of its commands.
     microseconds: f64,
     appended: f64,
-    /// Of its key at the end, if there is one.
+    /// The memory of its key at the end, if there is one.
     memory: Option<u64>,
 }
 
@@ -113,7 +113,7 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
     })
 }
 
-/// Brings a server to where what follows costs what it costs in the long run.
+/// Brings a server to the state in which later calls cost as much as in the long run.
 pub(super) fn prepare(server: &mut Server, case: &Case) -> Result<()> {
     server.send(&[redis::cmd("FLUSHALL")])?;
     server.send(&cases::load_scripts())?;
@@ -123,7 +123,7 @@ pub(super) fn prepare(server: &mut Server, case: &Case) -> Result<()> {
 
 /// How much the server has appended to its log.
 fn appended(server: &mut Server) -> Result<f64> {
-    // It writes what it has before it sleeps.
+    // The server writes its buffer before it sleeps.
     sleep(Duration::from_millis(20));
     let size = server.info("persistence", "aof_current_size:")?;
     Ok(size.concat().parse()?)

@@ -38,7 +38,7 @@ fn hold(number: usize) -> HoldId {
     HoldId::from_u128(bits(1_000_000 + number))
 }
 
-/// What is under a key: made here, since the server would take minutes.
+/// The record under a key: made here, since the server would take minutes.
 struct Slot {
     now: Timestamp,
     record: Option<Record>,
@@ -55,7 +55,7 @@ impl Slot {
         command.apply(&mut self.record, self.now).expect("of this kind");
     }
 
-    /// Returns what stores it.
+    /// Returns the command that stores it.
     fn stored(&self, name: &str) -> Cmd {
         let key = format!("lockage:{{{name}}}");
         let stored = self.record.as_ref().expect("it was used").stored();
@@ -73,7 +73,7 @@ impl Slot {
         Case { before: vec![self.stored(name)], most: COUNTED, ..case(name, outcome, each) }
     }
 
-    /// What the record allows once: it is stored again before each.
+    /// A call that the record allows once: it is stored again before each.
     fn once(&self, name: &'static str, outcome: &'static str, cmd: Cmd) -> Case {
         let stored = self.stored(name);
         let each = move |number: usize| {

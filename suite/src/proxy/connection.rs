@@ -16,9 +16,9 @@ pub(super) struct Connection {
     client: TcpStream,
     server: TcpStream,
     shared: Arc<Shared>,
-    /// What was forwarded and is not answered yet.
+    /// The forwarded requests that are not answered yet.
     awaited: Mutex<VecDeque<Request>>,
-    /// A reply is missing, or a request is: what follows would be taken for it.
+    /// A reply is missing, or a request is: later replies would be taken for it.
     silent: AtomicBool,
     /// Nothing arrives any more, in either direction.
     forgotten: AtomicBool,
@@ -185,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Returns what Valkey replies in place of this. One channel at a time is enough here.
+    /// Returns Valkey's reply in place of this. One channel at a time is enough here.
     fn as_valkey<'r>(&self, reply: &'r [u8]) -> &'r [u8] {
         match push_name(reply) {
             Some(b"ssubscribe") => self.subscribed.store(true, Ordering::SeqCst),
@@ -220,14 +220,14 @@ impl Connection {
         self.replicates.load(Ordering::SeqCst)
     }
 
-    /// Ends both directions; what was closed before is closed already.
+    /// Ends both directions; a second call has no effect.
     pub(super) fn close(&self) {
         let _ = self.client.shutdown(Shutdown::Both);
         let _ = self.server.shutdown(Shutdown::Both);
     }
 }
 
-/// Takes one of what is left.
+/// Takes one of the rest.
 fn spend(left: &mut u64) -> bool {
     let some = *left > 0;
     *left -= u64::from(some);

@@ -206,7 +206,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What the test thread and the connections share.
+/// The state that the test thread and the connections share.
 #[derive(Debug)]
 struct Shared {
     target_port: AtomicU16,
@@ -269,8 +269,8 @@ impl Shared {
     }
 }
 
-/// Refuses connections from now on. To close a listener is not enough: a process that another thread starts has a copy
-/// of it until it executes its program, and while that is open, connections are accepted.
+/// Refuses connections from now on. To close a listener is not enough: a process that another thread starts has a
+/// copy of it until it executes its program, and while that is open, connections are accepted.
 fn stop_listening(listener: TcpListener) {
     #[cfg(unix)]
     let _ =

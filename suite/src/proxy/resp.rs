@@ -29,7 +29,7 @@ pub(super) fn is_push(reply: &[u8]) -> bool {
     reply.first() == Some(&b'>')
 }
 
-/// What a push is of, `message` say.
+/// Returns the kind of a push, `message` for instance.
 pub(super) fn push_name(reply: &[u8]) -> Option<&[u8]> {
     let name = reply.split(|byte| *byte == b'\n').nth(2).filter(|_| is_push(reply))?;
     Some(name.trim_ascii_end())

@@ -1,4 +1,4 @@
-//! Stores that are broken in one way each, and what the suite says of them.
+//! Stores that are broken in one way each, and the suite's verdicts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -18,13 +18,13 @@ enum Broken {
     Not,
     /// A call without an answer is made again.
     Repeats,
-    /// A call without an answer is told as not done.
+    /// A call without an answer is reported as not done.
     Denies,
-    /// A lost request is told as done.
+    /// A lost request is reported as done.
     Pretends,
-    /// A call that the server does not get is made later, whatever its caller was told.
+    /// A call that the server does not get is made later, whatever its caller's answer was.
     Queues,
-    /// An error of the server is told as unknown.
+    /// An error of the server is reported as unknown.
     Doubts,
     /// All ids are one.
     MixesKeys,
@@ -32,7 +32,7 @@ enum Broken {
     RepeatsBatches,
 }
 
-/// A store in this process that fails as it is told, and is broken.
+/// A store in this process that fails on request, and is broken.
 #[derive(Clone)]
 struct Mine<C> {
     broken: Broken,
@@ -112,7 +112,7 @@ fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(us).unwrap()
 }
 
-/// Returns what the suite says, if it says anything.
+/// Returns the suite's message, if it fails.
 fn said(suite: impl Future<Output = ()>) -> Option<String> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build().unwrap();

@@ -1,9 +1,9 @@
 //! Calls that distinguish scripts, each with its outcome: those of the properties' own traces, variations of them,
 //! and cases by hand.
 //!
-//! The traces are recorded while the Rust machine runs beside the shipped scripts and agrees (`recording`). Around
-//! their calls (`around`) and in the cases (`cases`) are those that no machine makes: on damaged records and with
-//! wrong arguments. For these, the shipped scripts define the right answers.
+//! The traces are recorded while the Rust machine runs next to the shipped scripts and agrees (`recording`).
+//! Around their calls (`around`) and in the cases (`cases`) are those that no machine makes: on damaged records
+//! and with wrong arguments. For these, the shipped scripts define the right answers.
 
 use std::collections::BTreeSet;
 

@@ -387,8 +387,7 @@ async fn a_cache_of_nothing_is_refused() {
     }
 }
 
-/// The cache keeps the later of two denials of one cost, and the last of two limits: it answers all later
-/// requests.
+/// The cache keeps the later of two denials of one cost, and the last of two limits, and then answers by itself.
 #[tokio::test(start_paused = true)]
 async fn the_denial_that_holds_longest_is_kept() {
     let (limiter, store) = limiter("sliding-log 1/10s");

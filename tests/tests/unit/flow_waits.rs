@@ -147,7 +147,7 @@ fn a_limit_with_twice_its_traffic_is_used_up() {
 
 #[test]
 fn a_limit_is_used_while_simultaneous_callers_wait_for_it() {
-    // Of 200 callers, at least 50 wait until 150 are admitted. A sliding window is left out, which itself admits
+    // At least 50 of 200 callers wait until 150 are admitted. A sliding window is left out, which itself admits
     // fewer after a burst.
     let waited_for = limits().filter(|config| config.kind != Kind::SlidingWindow);
     for config in waited_for.chain([bucket_of_one()]) {

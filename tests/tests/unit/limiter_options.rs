@@ -18,7 +18,7 @@ use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::advance;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// The delay of a call in each direction, where a store is far away.
+/// The round trip of a call, where a store is far away.
 const WAY: Duration = Duration::from_millis(20);
 
 type Store = FailingStore<MemoryStore<TokioClock>>;

@@ -113,7 +113,7 @@ async fn calls_meet_their_fates() {
         let store = FailingStore::new(paused_memory());
         let limiter = Limiter::new(store.clone(), "fixed-window 10/h".parse().unwrap());
         store.always(fate);
-        // A fate is for one call only, and set before it.
+        // `next` is for one call only, and precedes `always`.
         store.next([Fate::Answered]);
         assert!(limiter.try_acquire("a", 1).await.unwrap().is_allowed());
         let ended = timeout(SECOND, limiter.try_acquire("a", 1)).await;

@@ -131,8 +131,8 @@ fn wrong_letters() -> Cases {
     cases(&texts(&records), [at(&[5000], CompositeAcquire, &calls)])
 }
 
-/// Admissions of the window before that are so many that its estimate is computed in two halves; costs of the
-/// remainder then, and of one more.
+/// The window before has enough admissions that its estimate is computed in two halves; costs of the remainder
+/// then, and of one more.
 fn large_previous() -> Cases {
     let limits = "S1 9000000000000000 1000 F1 9000000000000000 1000";
     let record = format!("C1 {limits} 8999999999999999 5 5000 5000 5");

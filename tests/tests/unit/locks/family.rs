@@ -16,7 +16,8 @@ async fn used(semaphore: &SemaphoreHandle<Memory, Tokio>) -> u64 {
     semaphore.inspect().await.unwrap().used
 }
 
-/// L1: at most `permits` permits are in use, each under a renewed lease; one that is dropped is free again.
+/// L1: no more permits than the semaphore has are in use, each under a renewed lease; one that is dropped is free
+/// again.
 #[tokio::test(start_paused = true)]
 async fn permits_are_held_and_given_back() {
     let (locks, _) = locks();

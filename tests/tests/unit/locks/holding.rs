@@ -162,8 +162,8 @@ fn l6_a_holder_that_is_sure_of_its_lock_has_it() {
     });
 }
 
-/// Runs a lock on a store whose calls take these thousandths of a lease on their way there, and back; the process
-/// is then stopped for the thousandths in `stops`.
+/// Checks the guards of a lock on a store whose calls take these thousandths of a lease on their way there, and
+/// back. The process is then stopped for the thousandths in `stops`.
 async fn sure_of_a_lock(delays: Vec<(u32, u32)>, stops: Vec<u32>, lease: Duration) -> Check {
     let direct = FailingStore::new(paused_memory());
     let part = |parts| lease / 1000 * parts;

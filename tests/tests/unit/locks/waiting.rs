@@ -69,7 +69,7 @@ async fn a_waiter_has_it_within_the_lease_and_one_poll() {
     assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
 }
 
-/// A waiter that is notified that a lock is free has it at once, and only one of many waiters comes to look.
+/// A waiter that is notified that a lock is free has it at once, and only one of many waiters polls.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_told_when_it_is_free() {
     const WAITERS: u64 = 20;

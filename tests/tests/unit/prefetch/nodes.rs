@@ -402,7 +402,7 @@ impl World {
         Ok(())
     }
 
-    /// Checks the permits that were requested within any span of a lease, were charged, and were not spent.
+    /// Checks the waste within any span of a lease: the permits that were requested, charged and not spent.
     fn wastes_little(&self, node: usize) -> Check {
         let asks = &self.nodes[node].asks;
         for last in asks {
