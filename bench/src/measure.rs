@@ -48,7 +48,7 @@ pub(crate) struct Run {
 }
 
 impl<'a> Candidate<'a> {
-    /// `decide` returns whether the decision of this number admits.
+    /// Makes a candidate; `decide` returns whether the decision of this number admits.
     pub(crate) fn new(
         name: &'static str,
         decide: impl Fn(usize) -> bool + Send + Sync + 'a,

@@ -65,7 +65,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Requests on a hundred keys in turn, twice as many as are admitted.
+/// Returns requests on a hundred keys in turn, twice as many as are admitted.
 fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Result<u64>> {
     let mut engine = kind.build()?;
     let limit: Limit = limit.parse()?;
@@ -86,7 +86,7 @@ fn decisions(kind: EngineKind, limit: &str) -> Result<impl FnMut(Instant) -> Res
     })
 }
 
-/// The worlds of successive seeds whose programs ask limiters, or hold locks.
+/// Returns the worlds of successive seeds whose programs ask limiters, or hold locks.
 fn worlds(mut stage: Stage, locks: bool) -> impl FnMut(Instant) -> Result<u64> {
     let mut seed = 0;
     move |until: Instant| {

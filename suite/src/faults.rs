@@ -28,7 +28,7 @@ pub trait FaultInjector {
     /// Lets the server answer the next call with an error, before it is carried out: it has no memory left, say.
     fn refuse(&self);
 
-    /// While `true`, there is no server: connections end, and new ones are refused.
+    /// Takes the server away while `true`: connections end, and new ones are refused.
     fn set_away(&self, away: bool);
 
     /// Restarts the server: connections end. Records stay.

@@ -164,7 +164,7 @@ impl<'a, 'b, S: Store> Held<'a, 'b, S> {
         }
     }
 
-    /// Whether it was refused, with this owner named as the holder.
+    /// Returns whether it was refused, with this owner named as the holder.
     async fn is_refused(&self, operation: Operation, holder: Option<OwnerId>) -> bool {
         match self.answer(operation).await {
             Answer::Refused(named) => named.map(|named| named.owner) == holder,

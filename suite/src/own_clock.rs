@@ -180,7 +180,7 @@ fn since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).expect("a short scenario")
 }
 
-/// By how much a span may differ between two clocks: a hundredth, and the millisecond in which one is set.
+/// Returns by how much a span may differ between two clocks: a hundredth, and the millisecond in which one is set.
 fn slack_us(span_us: u64) -> u64 {
     span_us / 100 + 1_000
 }

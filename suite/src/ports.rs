@@ -32,8 +32,8 @@ pub fn on_free_port<T>(mut start: impl FnMut(u16) -> Option<T>) -> T {
         .unwrap_or_else(|| panic!("no free TCP port on 127.0.0.1 after {ATTEMPTS} attempts"))
 }
 
-/// Never the same port twice, neither in a process nor in processes that run side by side: where a
-/// server is down, whoever tried its port would answer its clients for a moment.
+/// Returns a port, never the same one twice, neither in a process nor in processes that run side by side: where a
+/// server is down, a program that tried its port would answer its clients for a moment.
 fn next() -> u16 {
     static OURS: Mutex<Vec<(UdpSocket, Range<u16>)>> = Mutex::new(Vec::new());
     let mut ours = OURS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -45,7 +45,7 @@ fn next() -> u16 {
     }
 }
 
-/// A block is its process's while the UDP port of its first number is.
+/// Returns a block of ports, which belongs to its process while the UDP port of its first number does.
 fn block() -> Option<(UdpSocket, Range<u16>)> {
     (FIRST..FIRST + COUNT).step_by(BLOCK.into()).find_map(|first| {
         let socket = UdpSocket::bind(("127.0.0.1", first)).ok()?;

@@ -18,7 +18,7 @@ const BEGIN: Duration = Duration::from_secs(3600);
 pub struct RealTime(Arc<AtomicU64>);
 
 impl RealTime {
-    /// In nanoseconds.
+    /// Returns the time in nanoseconds.
     pub fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -93,7 +93,7 @@ struct Way {
 }
 
 impl<S> Distant<S> {
-    /// A store behind a way of no length.
+    /// Makes a store with no delay.
     pub fn new(store: S, real: RealTime) -> Self {
         Distant { store, real, way: Arc::default() }
     }
@@ -104,12 +104,12 @@ impl<S> Distant<S> {
         self.way.back_ns.store(back_ns, Ordering::Relaxed);
     }
 
-    /// How many calls there were.
+    /// Returns how many calls there were.
     pub fn calls(&self) -> u64 {
         self.way.calls.load(Ordering::Relaxed)
     }
 
-    /// When the latest one was executed, in nanoseconds of real time.
+    /// Returns when the latest one was executed, in nanoseconds of real time.
     pub fn executed_ns(&self) -> u64 {
         self.way.executed_ns.load(Ordering::Relaxed)
     }

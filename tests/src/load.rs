@@ -27,22 +27,22 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// A limiter that callers share.
 pub type Shared<S> = Limiter<RetryStore<S, Tokio>>;
 
-/// A limiter on this store, with [`TIMEOUT`], under [`ROOMY`].
+/// Makes a limiter on this store, with [`TIMEOUT`], under [`ROOMY`].
 pub fn limiter<S: Store>(store: S) -> Shared<S> {
     limiter_of(store, ROOMY)
 }
 
-/// The same with [`LONG_TIMEOUT`].
+/// Makes a limiter with [`LONG_TIMEOUT`], under [`ROOMY`].
 pub fn patient_limiter<S: Store>(store: S) -> Shared<S> {
     within(store, ROOMY, LONG_TIMEOUT)
 }
 
-/// The same under another limit.
+/// Makes a limiter with [`TIMEOUT`], under another limit.
 pub fn limiter_of<S: Store>(store: S, limit: &str) -> Shared<S> {
     within(store, limit, TIMEOUT)
 }
 
-/// The same with another timeout.
+/// Makes a limiter with this limit and timeout.
 pub fn within<S: Store>(store: S, limit: &str, timeout: Duration) -> Shared<S> {
     Limiter::new(RetryStore::new(store, Tokio, timeout), limit.parse().expect("a test's limit"))
 }
@@ -146,7 +146,7 @@ impl Tally {
         self.calls.iter().filter(|call| call.told == Told::Unknown).filter(early).count()
     }
 
-    /// The longest time without an admission.
+    /// Returns the longest time without an admission.
     pub fn longest_gap(&self) -> Duration {
         let admitted: Vec<Instant> = self
             .calls
@@ -158,7 +158,7 @@ impl Tally {
         gaps.max().unwrap_or_default()
     }
 
-    /// The longest that one call took.
+    /// Returns the longest time of one call.
     pub fn longest_call(&self) -> Duration {
         self.calls.iter().map(|call| call.ended - call.began).max().unwrap_or_default()
     }

@@ -98,7 +98,7 @@ impl Session {
         Ok((read(Ok(reply)).map_err(|error| error.to_string())?, held))
     }
 
-    /// The clock stands still between the calls, so the time left gives the expiry of the key.
+    /// Returns when the key expires. The clock stands still between the calls, so the time left gives it.
     fn expire_ms(&self, ttl_ms: i64) -> u64 {
         let now_ms = self.clock.now_us() / 1000;
         // A record without an expiry (-1) shows as one that lives for ever.
@@ -111,7 +111,7 @@ impl Session {
 }
 
 impl<'s> Real<'s> {
-    /// A key that was never used.
+    /// Returns a key that was never used.
     pub fn new(session: &'s RefCell<Session>, time: Time) -> Self {
         let mut open = session.borrow_mut();
         open.keys += 1;

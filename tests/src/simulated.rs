@@ -16,7 +16,7 @@ pub struct Simulated {
 type Work = Box<dyn FnOnce(&mut SimStore) + Send>;
 
 impl Simulated {
-    /// An empty store.
+    /// Makes an empty store.
     pub fn start() -> Self {
         let (work, arrived) = channel::<Work>();
         thread::spawn(move || {

@@ -111,7 +111,7 @@ pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// Uncontended locks: each task has locks of its own.
+/// Returns uncontended locks: each task has locks of its own.
 pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     let lease = Duration::from_secs(30);
     let rs = Locks::new(RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT), lease)?;
@@ -127,7 +127,7 @@ pub(super) async fn locks(url: &str) -> Result<Vec<Candidate>> {
     ])
 }
 
-/// Contended locks of ids on fewer stripes than there are ids, compared with a lock for each. Waiters are woken.
+/// Returns contended locks of ids on fewer stripes than there are ids, and a lock for each id. Waiters are woken.
 pub(super) async fn striped(url: &str) -> Result<Vec<Candidate>> {
     let store = RetryStore::new(redis_rs(url)?, Tokio, TIMEOUT);
     let locks = Locks::new(store, Duration::from_secs(30))?.with_wake_ups();
@@ -156,7 +156,8 @@ fn cache<S: Store + Clone + 'static>(client: &'static str, limited: Limited<S>) 
     Candidate { remembers: true, ..candidate(client, "lockage, deny cache", limited) }
 }
 
-/// Longer than the clients' default, since replies are slow on a busy machine.
+/// Returns a configuration with timeouts longer than the clients' default, since replies are slow on a busy
+/// machine.
 fn patient() -> AsyncConnectionConfig {
     AsyncConnectionConfig::new().set_response_timeout(Some(TIMEOUT))
 }

@@ -38,7 +38,7 @@ pub(super) fn bare() -> Router {
     Router::new().route("/", get(async || "hello\n"))
 }
 
-/// The cost of any layer.
+/// Returns an app with a layer that does nothing: the cost of any layer.
 pub(super) fn with_idle_layer() -> Router {
     bare().layer(MapRequestLayer::new(|request: Request| request))
 }

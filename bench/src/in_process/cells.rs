@@ -116,7 +116,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The names of all cells.
+/// Returns the names of all cells.
 fn names() -> Vec<String> {
     let mut names = Vec::new();
     for threads in THREADS {
@@ -297,7 +297,7 @@ fn used_once(candidates: Vec<Candidate<'_>>, keys: usize) -> Vec<Candidate<'_>> 
     candidates
 }
 
-/// The floors: primitives that a limiter needs, and clocks.
+/// Measures the floors: primitives that a limiter needs, and clocks.
 fn floors(args: &Args, clocks: &Clocks) {
     let word = AtomicU64::new(0);
     let exchange = move |_| {

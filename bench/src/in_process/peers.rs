@@ -77,7 +77,7 @@ impl Outcome {
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Our manual clock, at noon.
+/// Returns our manual clock, at noon.
 pub(super) fn standing() -> Arc<ManualClock> {
     let noon = Timestamp::from_micros(1_763_700_000_000_000).expect("within range");
     Arc::new(ManualClock::starting_at(noon))

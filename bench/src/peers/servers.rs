@@ -153,7 +153,7 @@ fn wire(sent: &Sent) -> Cmd {
     cmd
 }
 
-/// A reply as the museum has it.
+/// Converts a reply to the museum's type.
 fn reply(value: Value) -> RespValue {
     match value {
         Value::Int(number) => RespValue::Integer(number),

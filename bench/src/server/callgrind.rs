@@ -43,7 +43,7 @@ impl Counted {
         Ok(Counted { server, dumps: 0 })
     }
 
-    /// How many instructions it needs for these commands.
+    /// Returns how many instructions it needs for these commands.
     pub(crate) fn count(&mut self, commands: &[Cmd]) -> Result<u64> {
         self.control(&["instrumentation on"])?;
         self.server.send(commands)?;

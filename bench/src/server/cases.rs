@@ -36,7 +36,7 @@ impl Case {
             .collect()
     }
 
-    /// How many decisions are made first.
+    /// Returns how many decisions are made first.
     pub(crate) fn warm_up(&self) -> usize {
         WARM_UP.min(self.most / 4)
     }
@@ -111,7 +111,7 @@ pub(crate) fn own() -> Vec<Case> {
     cases
 }
 
-/// Cases of logs with more entries than can be read at once.
+/// Returns cases of logs with more entries than can be read at once.
 fn large_logs() -> Vec<Case> {
     const HOUR: Duration = Duration::from_secs(3600);
     let on = |name, outcome, limit: u64, (entries, most, ago): (u64, u64, Duration), cmd: Cmd| {
@@ -148,7 +148,7 @@ fn large_logs() -> Vec<Case> {
     ]
 }
 
-/// A request with an id, each time another one.
+/// Returns the cases of a request with an id, each time another one.
 fn with_id() -> [Case; 2] {
     const NAME: &str = "token bucket, with a request id";
     let named = |limit: &str| {
@@ -168,7 +168,7 @@ fn with_id() -> [Case; 2] {
     ]
 }
 
-/// Requests under a stored limit, of which most are admitted, or none.
+/// Returns requests under a stored limit, of which most are admitted, or none.
 fn stored() -> [Case; 2] {
     let name = "token bucket, stored limit";
     [("admitted", ADMITS), ("denied", DENIES)].map(|(outcome, limit)| {
@@ -180,7 +180,8 @@ fn stored() -> [Case; 2] {
     })
 }
 
-/// On a key with none and with many open reservations: one that is reserved and settled in turn, and a plain request.
+/// Returns cases on a key with one and with many open reservations: one that is reserved and settled in turn, and
+/// a plain request.
 fn reservations() -> Vec<Case> {
     let limit: Limit = ADMITS.parse().expect("a limit");
     let acquire = Acquire::new(limit, 1).expect("above zero");
@@ -214,7 +215,7 @@ fn reservations() -> Vec<Case> {
         .collect()
 }
 
-/// The same with many keys; each request takes another.
+/// Returns the same cases with many keys; each request takes another.
 pub(super) fn many_keys() -> Vec<Case> {
     let each = LIMITS.map(|(_, name, admits, denies)| (name, admits, denies, 100_000));
     let most = ("token bucket, 1,000,000 keys", ADMITS, DENIES, 1_000_000);
@@ -247,7 +248,7 @@ const COPIES: &str = "for key = ARGV[1], ARGV[2] do
   redis.call('COPY', KEYS[1], string.format('lockage:{%d}', key))
 end";
 
-/// Each request on a key that was never used.
+/// Returns the case of requests on keys that were never used.
 fn new_keys() -> Case {
     let limit: Limit = ADMITS.parse().expect("a limit");
     let acquire = Acquire::new(limit, 1).expect("above zero");
@@ -287,7 +288,7 @@ pub(super) fn others() -> Vec<Case> {
     ]
 }
 
-/// Commands that only some servers have.
+/// Returns commands that only some servers have.
 pub(super) fn native() -> Vec<Case> {
     let window = |limit: &'static str| {
         move |_| cmd(&["INCREX", "window", "UBOUND", limit, "PX", "86400000", "ENX"])
@@ -305,7 +306,7 @@ pub(super) fn native() -> Vec<Case> {
     ]
 }
 
-/// A lock of one key, without a record: deleted by `delete` if it is its own.
+/// Returns a lock of one key, without a record: deleted by `delete` if it is its own.
 fn plain_lock(name: &'static str, delete: impl Fn(&str) -> Cmd + 'static) -> Case {
     let lock = move |number: usize| {
         let own = (number / 2).to_string();
@@ -377,7 +378,7 @@ fn cmd(words: &[&str]) -> Cmd {
     cmd
 }
 
-/// A call of a script that has been loaded, of one key and these arguments.
+/// Returns a call of a script that has been loaded, of one key and these arguments.
 fn eval(script: &str, words: &[&str]) -> Cmd {
     let digest = redis::Script::new(script).get_hash().to_owned();
     let mut cmd = redis::cmd("EVALSHA");
@@ -385,7 +386,7 @@ fn eval(script: &str, words: &[&str]) -> Cmd {
     cmd
 }
 
-/// A call as the adapters send it, once the server knows the script.
+/// Returns a call as the adapters send it, once the server knows the script.
 pub(super) fn call(command: &impl Command, id: &str) -> Cmd {
     let key = format!("lockage:{{{id}}}");
     lockage_redis_rs::command(&Call::new(command, CallTime::Store).request(&key))

@@ -153,7 +153,7 @@ fn compare(server: &Build, multiples: &BTreeMap<String, f64>) -> Result<()> {
     Ok(())
 }
 
-/// Instructions for each decision.
+/// Returns the instructions of each decision.
 pub(super) fn count(counted: &mut Counted, case: &Case) -> Result<f64> {
     let mut counts = Vec::new();
     for _ in 0..MAX_ROUNDS {

@@ -121,7 +121,7 @@ pub(super) fn prepare(server: &mut Server, case: &Case) -> Result<()> {
     server.send(&case.commands(0, case.warm_up()))
 }
 
-/// How much the server has appended to its log.
+/// Returns how much the server has appended to its log.
 fn appended(server: &mut Server) -> Result<f64> {
     // The server writes its buffer before it sleeps.
     sleep(Duration::from_millis(20));
@@ -129,7 +129,7 @@ fn appended(server: &mut Server) -> Result<f64> {
     Ok(size.concat().parse()?)
 }
 
-/// How long these commands took, and not once more those that scripts among them have called.
+/// Returns the time of these commands, without the commands of their scripts, which the server counts once more.
 fn of_commands(server: &mut Server, commands: &[Cmd]) -> Result<f64> {
     let names: BTreeSet<String> =
         commands.iter().map(|command| name(command).to_lowercase()).collect();

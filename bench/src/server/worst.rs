@@ -73,7 +73,7 @@ impl Slot {
         Case { before: vec![self.stored(name)], most: COUNTED, ..case(name, outcome, each) }
     }
 
-    /// A call that the record allows once: it is stored again before each.
+    /// Returns the case of a call that the record allows once: it is stored again before each.
     fn once(&self, name: &'static str, outcome: &'static str, cmd: Cmd) -> Case {
         let stored = self.stored(name);
         let each = move |number: usize| {
@@ -214,7 +214,7 @@ fn fenced() -> Vec<Case> {
     ]
 }
 
-/// Four parts, of which the last one is as long as that.
+/// Returns a limit of four parts; the last one has this period.
 fn limit(last: &str) -> Limit {
     let text = format!(
         "sliding-log 1000000/day + leaky-bucket 1000000/day queue 1000000 \
@@ -237,7 +237,7 @@ fn with_id(number: usize) -> WithStoredLimit<Acquire> {
     WithStoredLimit::new(acquire.with_request(request(number), DAY).expect("in range"))
 }
 
-/// A limit of four parts, stored, with all the requests that a record takes, and all that it knows of reservations.
+/// Returns a slot under a limit of four parts, stored, with the maximum of remembered requests and reservations.
 fn reserved() -> Slot {
     let mut slot = Slot::new();
     slot.run(&SetLimit::new(StoredLimit::new(limit("min"))));

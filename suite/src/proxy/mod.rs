@@ -50,22 +50,22 @@ impl Proxy {
         Self { port, shared, acceptor }
     }
 
-    /// The port that clients connect to.
+    /// Returns the port that clients connect to.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The URL that clients connect to, `redis://127.0.0.1:PORT`.
+    /// Returns the URL that clients connect to, `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// How many commands of this name, in capitals, were forwarded to the server.
+    /// Returns how many commands of this name, in capitals, were forwarded to the server.
     pub fn commands(&self, name: &str) -> u64 {
         self.shared.state().commands.get(name).copied().unwrap_or(0)
     }
 
-    /// How many replies to scripts were swallowed.
+    /// Returns how many replies to scripts were swallowed.
     pub fn swallowed(&self) -> u64 {
         self.shared.state().swallowed
     }
@@ -92,7 +92,7 @@ impl Proxy {
         self.shared.state().to_cut_before = n;
     }
 
-    /// The same for the next `n` times that a client waits for replicas (WAIT).
+    /// Cuts the connection at the next `n` times that a client waits for replicas (WAIT).
     pub fn cut_before_waits(&self, n: u64) {
         self.shared.state().to_cut_before_waits = n;
     }
@@ -124,7 +124,7 @@ impl Proxy {
         self.shared.state().delay = delay;
     }
 
-    /// Like a dead server while `true`: every connection is closed and new ones are refused.
+    /// Behaves like a dead server while `true`: every connection is closed and new ones are refused.
     ///
     /// # Panics
     ///
@@ -141,7 +141,7 @@ impl Proxy {
         }
     }
 
-    /// Like a lost network while `true`: everything is accepted and read, nothing is forwarded or
+    /// Behaves like a lost network while `true`: everything is accepted and read, nothing is forwarded or
     /// answered. Connections that lost something are closed when it ends.
     pub fn black_hole(&self, black_hole: bool) {
         self.shared.state().black_hole = black_hole;

@@ -1,6 +1,6 @@
 //! Where one request or reply ends and the next begins, in RESP2 and RESP3.
 
-/// The length of the first request or reply in `bytes`; `None` while it is incomplete.
+/// Returns the length of the first request or reply in `bytes`; `None` while it is incomplete.
 ///
 /// A reply's attributes belong to it. Whatever is no RESP counts as a line.
 pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
@@ -24,7 +24,7 @@ pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
     (at <= bytes.len()).then_some(at)
 }
 
-/// A push comes unasked, between replies.
+/// Returns whether a reply is a push, which comes unasked, between replies.
 pub(super) fn is_push(reply: &[u8]) -> bool {
     reply.first() == Some(&b'>')
 }
@@ -35,7 +35,7 @@ pub(super) fn push_name(reply: &[u8]) -> Option<&[u8]> {
     Some(name.trim_ascii_end())
 }
 
-/// The command's name in capitals, of a request that is an array of bulk strings or a plain line.
+/// Returns the command's name in capitals, of a request that is an array of bulk strings or a plain line.
 pub(super) fn command_name(request: &[u8]) -> String {
     let first = match request.first() {
         Some(b'*') => request.split(|byte| *byte == b'\n').nth(2),

@@ -15,10 +15,10 @@ pub trait Model {
     /// A call with its answer.
     type Op: Debug;
 
-    /// The state before all calls.
+    /// Returns the state before all calls.
     fn start(&self) -> Self::State;
 
-    /// The state after this call; nothing where it would have got another answer.
+    /// Returns the state after this call; nothing where it would have got another answer.
     fn step(&self, state: Self::State, call: &Timed<Self::Op>) -> Option<Self::State>;
 
     /// Returns the calls without an answer that could be done in this state, as their places in the history.
@@ -228,7 +228,7 @@ impl<'a, M: Model> Search<'a, M> {
         self.done += 1;
     }
 
-    /// Back into the list, where it knows its place, if the latest to leave comes back first.
+    /// Puts a call back into the list, where it knows its place, if the latest to leave comes back first.
     fn link(&mut self, at: usize) {
         let (before, after) = (self.before[at], self.after[at]);
         self.after[before] = at;
@@ -259,7 +259,7 @@ impl<'a, M: Model> Search<'a, M> {
     }
 }
 
-/// 128 bits for a number, so that sets of numbers have different sums (SplitMix64, twice).
+/// Returns 128 bits for a number, so that sets of numbers have different sums (SplitMix64, twice).
 fn mark(number: u64) -> u128 {
     let mix = |seed: u64| {
         let mut z = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// The time in nanoseconds, by a clock that all processes of the machine share and that never runs back.
+/// Returns the time in nanoseconds, by a clock that all processes of the machine share and that never runs back.
 pub fn now() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     // Since the machine was started: both are small and positive.
@@ -54,7 +54,7 @@ pub enum Call {
 }
 
 impl Call {
-    /// Whether it has no answer.
+    /// Returns whether it has no answer.
     pub fn is_unknown(&self) -> bool {
         match self {
             Call::Acquire(acquired) => *acquired == Acquired::Unknown,
@@ -135,7 +135,7 @@ pub enum Access<T> {
 pub struct Log(Mutex<std::fs::File>);
 
 impl Log {
-    /// A new file.
+    /// Creates a new file.
     ///
     /// # Errors
     /// Where it cannot be made.

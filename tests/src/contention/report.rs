@@ -78,7 +78,7 @@ impl Report {
         self.writes.saturating_sub(self.counted)
     }
 
-    /// The same of the values that check no tokens.
+    /// Returns the lost updates of the values that check no tokens.
     pub fn lost_updates(&self) -> u64 {
         self.updates.saturating_sub(self.updated)
     }
@@ -150,7 +150,7 @@ impl Report {
     }
 }
 
-/// The entries of each lock.
+/// Returns the entries of each lock.
 pub fn by_key(entries: &[Entry]) -> BTreeMap<&str, Vec<&Entry>> {
     let mut keys: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in entries {
@@ -193,13 +193,13 @@ fn beliefs(entries: &[&Entry]) -> Vec<Belief> {
     grants.into_values().map(ended).collect()
 }
 
-/// The calls that have a token of this kind: it, when it began, and when it was over.
+/// Returns the calls that have a token of this kind: it, when it began, and when it was over.
 fn tokens(entries: &[&Entry], token: impl Fn(&Call) -> Option<u64>) -> Vec<[u64; 3]> {
     let of = |entry: &&Entry| Some([token(&entry.call)?, entry.invoked, entry.returned]);
     entries.iter().filter_map(of).collect()
 }
 
-/// How many of `calls` began when a token of `others` was there that theirs is behind.
+/// Returns how many of `calls` began when a token of `others` was there that theirs is behind.
 fn behind(calls: &[[u64; 3]], others: &[[u64; 3]], is_behind: fn(u64, u64) -> bool) -> usize {
     let (mut calls, mut others) = (calls.to_vec(), others.to_vec());
     calls.sort_by_key(|[_, invoked, _]| *invoked);

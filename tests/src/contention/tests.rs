@@ -7,7 +7,7 @@ use super::{lock, register};
 
 const LEASE: u64 = 1000;
 
-/// A call by this owner from `invoked` to `returned`.
+/// Returns a call by this owner from `invoked` to `returned`.
 fn call(owner: &str, [invoked, returned]: [u64; 2], call: Call) -> Entry {
     let (key, owner) = ("lock".to_owned(), owner.to_owned());
     Entry { process: 0, task: 0, key, owner, invoked, returned, deadline: None, call }

@@ -50,12 +50,12 @@ impl Trouble {
         Trouble::FailedOver,
     ];
 
-    /// Whether the store keeps all that it has answered for.
+    /// Returns whether the store keeps all that it has answered for.
     pub(super) fn keeps_grants(self) -> bool {
         !matches!(self, Trouble::Killed | Trouble::MasterKilled | Trouble::FailedOver)
     }
 
-    /// Whether a history has all calls: a process that is killed writes down none that is under way.
+    /// Returns whether a history has all calls: a process that is killed writes down none that is under way.
     pub(super) fn keeps_history(self) -> bool {
         self != Trouble::HolderKilled
     }

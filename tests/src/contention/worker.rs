@@ -324,7 +324,7 @@ impl<S: Store + Clone + 'static> Task<S> {
         matches!(written, Access::Accepted(()))
     }
 
-    /// The same owner takes the lock once more, and gives that back.
+    /// Takes the lock once more for the same owner, and gives that hold back.
     async fn hold_again(&mut self, turn: &Turn, lock: &LockHandle<S, Tokio>) {
         let invoked = history::now();
         let result = lock.try_acquire().await;

@@ -35,7 +35,7 @@ where
     during_within(TIMEOUT, name, limiter, id, fault).await
 }
 
-/// The same with calls that have another timeout.
+/// Does the same with calls that have another timeout.
 async fn during_within<S>(
     timeout: Duration,
     name: &str,

@@ -65,7 +65,7 @@ pub async fn failed_over_by_hand_with_min_replicas<S: Store + Clone + 'static>(
 /// A replica counts as one for a second after its last sign, and for another until it is looked at.
 const LOST_FOR_AT_MOST: Duration = Duration::from_secs(2);
 
-/// The time for which admissions were lost by a failover on request.
+/// Returns the time for which admissions were lost by a failover on request.
 async fn lost_by_hand<S: Store + Clone + 'static>(
     name: &str,
     sentinels: &mut Sentinels,

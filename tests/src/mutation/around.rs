@@ -38,7 +38,7 @@ pub(super) fn steps(traces: &[Recorded], calls: usize) -> Vec<Vec<Step>> {
     made
 }
 
-/// The record is put under the key before the call.
+/// Returns the steps that put the record under the key, and then make the call.
 pub(super) fn run((stored, call): &(Option<Stored>, Call)) -> Vec<Step> {
     let before = stored.clone().map_or(Step::Forget, Step::Put);
     let beside = call.beside.clone().map(Step::PutBeside);
@@ -78,7 +78,7 @@ fn situations<'t>(traces: &'t [Recorded], most: usize, rng: &mut Rng) -> Vec<Sit
     found
 }
 
-/// A record without its numbers and ids, and without most of its repetitions.
+/// Returns a record without its numbers and ids, and without most of its repetitions.
 fn form(stored: &Stored) -> String {
     match stored {
         Stored::Text(text) => plain(text),
@@ -99,7 +99,7 @@ fn plain(text: &str) -> String {
     words.join(" ")
 }
 
-/// One before, at, and one after each time that the record or the arguments may mean.
+/// Returns the call one microsecond before, at, and after each time that the record or the arguments may mean.
 fn at_other_times(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>, Call)> {
     let mut spans: Vec<u64> = call.arguments.iter().flat_map(|text| numbers(text)).collect();
     let mut times = BTreeSet::from([0, MAX_TIME_US]);
@@ -123,7 +123,7 @@ fn at_other_times(stored: Option<&Stored>, call: &Call) -> Vec<(Option<Stored>, 
 }
 
 impl Call {
-    /// The call at another time of the clock that decides, the server's or the caller's.
+    /// Returns the call at another time of the clock that decides, the server's or the caller's.
     fn at(&self, time_us: u64) -> Call {
         let mut call = Call { store_us: time_us, ..self.clone() };
         let by_caller = !call.slow_path_arguments[0].is_empty();
@@ -148,7 +148,7 @@ impl Call {
     }
 }
 
-/// Those that a record has, but for most of its entries.
+/// Returns the texts of a record, except for most of its entries.
 fn texts(stored: &Stored) -> impl Iterator<Item = &str> {
     let all = match stored {
         Stored::Text(text) => std::slice::from_ref(text),
@@ -246,7 +246,7 @@ fn is_packed(stored: &Stored) -> bool {
     stored.to_bytes().first().is_some_and(|bytes| matches!(bytes.get(2), Some(b':' | b'|')))
 }
 
-/// Texts that differ in a number, a word, a piece or a character.
+/// Returns texts that differ in a number, a word, a piece or a character.
 fn other_texts(text: &str, now_us: u64) -> Vec<String> {
     let mut others = Vec::new();
     let mut start = 0;

@@ -142,7 +142,7 @@ impl Recorded {
         self
     }
 
-    /// Whether it runs any of these lines.
+    /// Returns whether it runs any of these lines.
     pub fn runs_any(&self, lines: &[(ScriptId, usize)]) -> bool {
         lines.iter().any(|line| self.lines.binary_search(line).is_ok())
     }
@@ -194,7 +194,7 @@ impl Step {
     }
 }
 
-/// A store whose lines are noted.
+/// Makes a store that notes the executed lines.
 pub(super) fn store() -> SimStore {
     SimStore::new().and_then(SimStore::with_lines_noted).expect("Lua gets its memory")
 }
@@ -232,7 +232,7 @@ fn put(store: &mut SimStore, key: &str, stored: &Stored) {
     store.execute(&[b"PEXPIREAT", key.as_bytes(), for_long.as_bytes()]);
 }
 
-/// A packed record that is none: its tag, and numbers in words, also of the requests that it remembers.
+/// Returns an invalid packed record: its tag, and numbers in words, also of the requests that it remembers.
 fn damaged(text: &str) -> Option<Vec<u8>> {
     let is_packed = text.get(2..3) == Some(PACKED);
     let (mark, words) = match text.contains("|q ") {
@@ -250,8 +250,8 @@ pub(super) fn held_at(store: &SimStore, key: &str) -> Held {
 /// The mark before numbers that are sent in binary.
 pub(super) const PACKED: &str = "#";
 
-/// The arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id. A value that words
-/// do not say is its bytes, `#&255 &7`.
+/// Returns the arguments of a call in words: `#1.5 2` is these numbers in binary, and 32 hex digits are an id. A
+/// value that words cannot say is its bytes, `#&255 &7`.
 pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
     let text = |argument: &[u8]| match std::str::from_utf8(argument) {
         Ok(text) if !text.starts_with(PACKED) => text.to_owned(),
@@ -272,7 +272,7 @@ pub(super) fn readable(call: &ScriptCall) -> Vec<String> {
     own.into_iter().chain(all.map(|time| in_words(time, (usize::MAX, 0)))).collect()
 }
 
-/// Numbers, and behind them a bar, the id of a request, and for how long it is remembered.
+/// Returns numbers in words, and behind them a bar, the id of a request, and for how long it is remembered.
 fn with_request(argument: &[u8]) -> String {
     let (numbers, request) = argument.split_at(argument.len() - 25);
     let (id, remember) = request[1..].split_at(16);
@@ -304,7 +304,7 @@ fn in_words(argument: &[u8], (numbers, ids): (usize, usize)) -> String {
     format!("{PACKED}{}", words.join(" "))
 }
 
-/// Numbers, the second of which says how many more there are, and then the beginning of a record.
+/// Returns numbers in words, the second of which says how many more there are, and then the beginning of a record.
 fn with_default_in_words(argument: &[u8]) -> String {
     let count = argument[8..16].try_into().map(f64::from_le_bytes).expect("eight bytes");
     let (numbers, default) = argument.split_at(16 + 8 * count as usize);

@@ -45,7 +45,7 @@ impl WhereFull {
     }
 }
 
-/// The record of the second key, if the call has one.
+/// Returns the record of the second key, if the call has one.
 fn beside(call: &Call, store: &SimStore) -> lockage_oracle::key::Held {
     call.beside.as_ref().and_then(|beside| held_at(store, &beside.key()))
 }

@@ -46,7 +46,7 @@ pub struct Reason {
 }
 
 impl Living {
-    /// Those of the file.
+    /// Reads the reasons of the file.
     ///
     /// # Panics
     /// Where it is not as it should be.
@@ -55,12 +55,12 @@ impl Living {
             .expect("the list of the living")
     }
 
-    /// Whether there is a reason for this one.
+    /// Returns whether there is a reason for this one.
     pub fn excuses(&self, mutant: &Mutant) -> bool {
         self.all().any(|it| *it == mutant.line())
     }
 
-    /// All of them.
+    /// Returns the lines of all excused mutants.
     pub fn all(&self) -> impl Iterator<Item = &[String; 3]> {
         self.reason.iter().flat_map(|reason| &reason.mutants)
     }

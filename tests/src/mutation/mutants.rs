@@ -21,7 +21,7 @@ pub struct Mutant {
 }
 
 impl Mutant {
-    /// The part's text as the mutant has it.
+    /// Returns the part's text as the mutant has it.
     pub fn text(&self) -> String {
         let text = self.part.text;
         [&text[..self.place.start], &self.instead, &text[self.place.end..]].concat()
@@ -41,7 +41,7 @@ impl Mutant {
     }
 }
 
-/// Every mutant of a part: comparisons, arithmetic, logic, numbers, texts, conditions as a whole, and
+/// Returns every mutant of a part: comparisons, arithmetic, logic, numbers, texts, conditions as a whole, and
 /// statements left out.
 pub fn of(part: Part) -> Vec<Mutant> {
     let tokens = tokens(part.text);
@@ -143,7 +143,7 @@ fn is_statement(code: &str) -> bool {
     is_name && balanced && !keyword.contains(&first) && code.contains(['=', '('])
 }
 
-/// The places of a Lua text's tokens, without those of comments.
+/// Returns the places of a Lua text's tokens, without those of comments.
 fn tokens(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut tokens = Vec::new();

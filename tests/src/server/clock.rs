@@ -24,7 +24,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// A clock that stands at `now_us` microseconds since the Unix epoch.
+    /// Makes a clock that stands at `now_us` microseconds since the Unix epoch.
     ///
     /// # Panics
     ///
@@ -53,7 +53,7 @@ impl VirtualClock {
         self.now_us.store(now_us, Ordering::SeqCst);
     }
 
-    /// The time that was set last, in microseconds since the Unix epoch.
+    /// Returns the time that was set last, in microseconds since the Unix epoch.
     pub fn now_us(&self) -> u64 {
         self.now_us.load(Ordering::SeqCst)
     }
@@ -91,7 +91,7 @@ struct Library {
 }
 
 impl Library {
-    /// One for all clocks of this process that live at the same time.
+    /// Returns the library for all clocks of this process that live at the same time.
     fn shared() -> Arc<Library> {
         static SHARED: Mutex<Weak<Library>> = Mutex::new(Weak::new());
         // A compilation that failed leaves nothing half done behind.

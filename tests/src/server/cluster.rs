@@ -71,7 +71,7 @@ impl Cluster {
         Self::launch(&[], true)
     }
 
-    /// The URL of each node that a client is given: of its proxy, if it has one.
+    /// Returns the URL of each node that a client is given: of its proxy, if it has one.
     pub fn urls(&self) -> Vec<String> {
         match self.proxies.is_empty() {
             true => self.nodes.iter().map(Server::url).collect(),
@@ -79,12 +79,12 @@ impl Cluster {
         }
     }
 
-    /// The servers, those that were killed among them.
+    /// Returns the servers, those that were killed among them.
     pub fn nodes(&self) -> &[Server] {
         &self.nodes
     }
 
-    /// The proxy before a node.
+    /// Returns the proxy before a node.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl Cluster {
         &self.proxies[index]
     }
 
-    /// A new blocking connection to a node, past its proxy.
+    /// Returns a new blocking connection to a node, past its proxy.
     ///
     /// # Panics
     ///
@@ -102,12 +102,12 @@ impl Cluster {
         self.nodes[index].connection()
     }
 
-    /// How many scripts the live nodes have executed, see [`Server::executions`].
+    /// Returns how many scripts the live nodes have executed, see [`Server::executions`].
     pub fn executions(&self) -> u64 {
         self.live().map(|index| self.nodes[index].executions()).sum()
     }
 
-    /// The node that has the slot of `key`.
+    /// Returns the node that has the slot of `key`.
     ///
     /// # Panics
     ///
@@ -327,7 +327,7 @@ impl Cluster {
         until("every node agrees that the cluster is up", || self.check());
     }
 
-    /// Whether all live nodes see each other, agree on the owner of each slot, and have their data.
+    /// Checks that all live nodes see each other, agree on the owner of each slot, and have their data.
     fn check(&self) -> Result<(), String> {
         let agreed = self.nodes_seen_by(self.first_live());
         for index in self.live() {

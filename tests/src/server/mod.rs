@@ -179,37 +179,37 @@ impl Server {
         Some(server)
     }
 
-    /// The server's URL over TCP, `redis://127.0.0.1:PORT`.
+    /// Returns the server's URL over TCP, `redis://127.0.0.1:PORT`.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// The server's URL over its unix socket.
+    /// Returns the server's URL over its unix socket.
     pub fn unix_url(&self) -> String {
         format!("redis+unix://{}", self.socket().display())
     }
 
-    /// The address by TLS, `rediss://lockage:secret@127.0.0.1:PORT`, of a user of the server.
+    /// Returns the address by TLS, `rediss://lockage:secret@127.0.0.1:PORT`, of a user of the server.
     pub fn tls_address(&self) -> String {
         format!("rediss://lockage:secret@127.0.0.1:{}", self.tls_port())
     }
 
-    /// A port that was given to this server as that of a cluster's bus, which it has not.
+    /// Returns the port that would be a cluster's bus, which this server does not have.
     fn tls_port(&self) -> u16 {
         self.port + ports::BUS_OFFSET
     }
 
-    /// The TCP port on 127.0.0.1.
+    /// Returns the TCP port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id of the server.
+    /// Returns the process id of the server.
     pub fn process_id(&self) -> u32 {
         self.process.id()
     }
 
-    /// A new blocking connection over the unix socket.
+    /// Returns a new blocking connection over the unix socket.
     ///
     /// # Panics
     ///
@@ -268,8 +268,8 @@ impl Server {
         assert!(self.wait_until_up(), "port {} was taken by another program", self.port);
     }
 
-    /// Like [`restart`](Self::restart), and its keys are kept, all that it ever answered for; its
-    /// scripts are gone.
+    /// Does the same as [`restart`](Self::restart), and keeps the server's keys, all that it ever answered for;
+    /// its scripts are gone.
     ///
     /// # Panics
     ///
@@ -436,7 +436,7 @@ pub fn say_skipped(what: &str) {
     std::io::stderr().write_all(line.as_bytes()).expect("standard error is open");
 }
 
-/// The number after `label`; nothing was counted where there is none.
+/// Returns the number after `label`, or 0 where there is none.
 fn number(text: &str, label: &str) -> u64 {
     let digits = text.split_once(label).map_or("", |(_, rest)| rest);
     digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|n| n.parse().ok()).unwrap_or(0)

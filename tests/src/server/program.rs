@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 const INSTALL: &str = "Tests on a real server need one: `apt-get install redis-server` (Debian, Ubuntu), \
     `dnf install redis` (Fedora), `brew install redis` (macOS), or LOCKAGE_REDIS_SERVER=/path/to/redis-server";
 
-/// The server program: the one that was asked for, or the first one on the path.
+/// Returns the server program: the one of the environment, or the first one on the path.
 ///
 /// # Panics
 ///

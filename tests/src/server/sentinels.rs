@@ -62,22 +62,22 @@ impl Sentinels {
         service
     }
 
-    /// The URL of each sentinel.
+    /// Returns the URL of each sentinel.
     pub fn sentinel_urls(&self) -> Vec<String> {
         self.sentinels.iter().map(Server::url).collect()
     }
 
-    /// The name under which the sentinels know the master.
+    /// Returns the name under which the sentinels know the master.
     pub fn service_name(&self) -> &str {
         SERVICE
     }
 
-    /// The servers that the sentinels watch, those that were killed among them.
+    /// Returns the servers that the sentinels watch, those that were killed among them.
     pub fn nodes(&self) -> &[Server] {
         &self.servers
     }
 
-    /// The proxy before server 0.
+    /// Returns the proxy before server 0.
     ///
     /// # Panics
     ///
@@ -86,7 +86,7 @@ impl Sentinels {
         self.proxy.as_ref().expect("it was started behind a proxy")
     }
 
-    /// The server that a majority of the sentinels names as the master.
+    /// Returns the server that a majority of the sentinels names as the master.
     ///
     /// # Panics
     ///
@@ -95,7 +95,7 @@ impl Sentinels {
         until("a majority of the sentinels names a master", || self.named_master())
     }
 
-    /// A new blocking connection to a server.
+    /// Returns a new blocking connection to a server.
     ///
     /// # Panics
     ///
@@ -181,7 +181,7 @@ impl Sentinels {
         self.servers[index].restart_with_keys();
     }
 
-    /// The port at which the others find a server.
+    /// Returns the port at which the others find a server.
     fn port(&self, index: usize) -> u16 {
         let proxy = self.proxy.as_ref().filter(|_| index == 0);
         proxy.map_or(self.servers[index].port(), Proxy::port)
@@ -191,7 +191,7 @@ impl Sentinels {
         until("all sentinels know all servers and each other", || self.check());
     }
 
-    /// Whether every sentinel sees the same master, all others, and nothing wrong with any.
+    /// Checks that every sentinel sees the same master, all others, and nothing wrong with any.
     fn check(&self) -> Result<(), String> {
         let master = self.named_master()?;
         let port = self.port(master).to_string();
@@ -274,7 +274,7 @@ fn ask<T: FromRedisValue>(of: &Server, command: &str) -> Result<T, String> {
         .map_err(|error| error.to_string())
 }
 
-/// A field of INFO replication.
+/// Returns a field of INFO replication.
 fn info(connection: &mut Connection, field: &str) -> Result<String, String> {
     let info: String = redis::cmd("INFO")
         .arg("replication")

@@ -62,7 +62,7 @@ impl Node {
         !self.slots.is_empty()
     }
 
-    /// Whether the node that was asked knows and reaches it.
+    /// Returns whether the node that was asked knows and reaches it.
     pub(super) fn is_reached(&self) -> bool {
         let bad = ["fail", "fail?", "handshake", "noaddr"].iter().any(|flag| self.has_flag(flag));
         self.has_flag("myself") || (self.linked && !bad)
@@ -73,7 +73,7 @@ impl Node {
     }
 }
 
-/// Which node has which slots, and which is a replica of which: equal where two nodes agree.
+/// Returns which node has which slots, and which is a replica of which: equal where two nodes agree.
 pub(super) fn roles(nodes: &[Node]) -> BTreeMap<&str, (Option<&str>, &[RangeInclusive<u16>])> {
     nodes
         .iter()

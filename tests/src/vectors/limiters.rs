@@ -78,7 +78,7 @@ const OTHERS: [(&str, &str, Story); 4] = [
     ("turns", "leaky-bucket 10/s queue 5", turns),
 ];
 
-/// The name of each file, and its vectors.
+/// Returns the name of each file, and its vectors.
 pub(super) fn stories() -> Vec<(&'static str, Vec<Value>)> {
     let kinds = KINDS.map(|(kind, [first, others @ ..])| {
         let of_first = OF_EACH_KIND.map(|story| told(first, story));
@@ -120,7 +120,7 @@ fn decisions(key: &mut Recorder) {
     _ = key.acquire(1);
 }
 
-/// Requests with an id: repeated, used for another cost, denied, and forgotten (D11).
+/// Records requests with an id: repeated, used for another cost, denied, and forgotten (D11).
 fn requests(key: &mut Recorder) {
     let full = key.limit().capacity();
     key.request(1, 1, 100);
@@ -135,7 +135,7 @@ fn requests(key: &mut Recorder) {
     key.request(1, 1, 100);
 }
 
-/// More of them than are remembered.
+/// Records more requests than a key remembers.
 fn many_requests(key: &mut Recorder) {
     for id in 10..20 {
         key.request(1, id, HOUR_US);
@@ -187,7 +187,7 @@ fn reservations(key: &mut Recorder) {
     key.settle("that has expired", &third, 0);
 }
 
-/// Limits that are stored under the key: set, followed, changed, begun afresh, and forgotten.
+/// Records limits that are stored under the key: set, followed, changed, begun afresh, and forgotten.
 fn stored_limits(key: &mut Recorder) {
     let stored = StoredLimit::new(key.limit());
     let other: StoredLimit = "sliding-window 10/60s kept 1h".parse().expect("well formed");
@@ -211,7 +211,8 @@ fn stored_limits(key: &mut Recorder) {
     key.record("acquire 2 under the stored limit, which is per client", &following);
 }
 
-/// Days of 23 and 25 hours, a caller whose zone data are others, and times outside the days that a call knows.
+/// Records days of 23 and 25 hours, a caller whose zone data are others, and times outside the days that a call
+/// knows.
 fn days(key: &mut Recorder) {
     for midnight_us in BERLIN_SET_CLOCKS_US {
         key.now_us = midnight_us;
@@ -259,7 +260,7 @@ fn turns(key: &mut Recorder) {
 }
 
 impl Recorder {
-    /// The limit of a caller whose clock is the store's.
+    /// Returns the limit of a caller whose clock is the store's.
     fn limit(&self) -> Limit {
         let limit = self.config.parse().expect("the limits above are well formed");
         bounded(&limit, Timestamp::from_micros(self.now_us).expect("within the range of time"))

@@ -23,7 +23,7 @@ const ALICE: OwnerId = OwnerId::from_u128(0xA11CE << 96);
 const BOB: OwnerId = OwnerId::from_u128(0xB0B);
 const CAROL: OwnerId = OwnerId::from_u128(0xCA401);
 
-/// The name of each file, and its vectors.
+/// Returns the name of each file, and its vectors.
 pub(super) fn stories() -> Vec<(&'static str, Vec<Value>)> {
     vec![
         ("lock", [lock(), queue(), forgotten()].concat()),
@@ -85,7 +85,7 @@ fn lock() -> Vec<Value> {
     )
 }
 
-/// A lock whose holder has a label, and the waiters for it in line.
+/// Records a lock whose holder has a label, and the waiters for it in line.
 fn queue() -> Vec<Value> {
     let lock = Lock::new(LEASE, REMEMBER).expect("in range");
     let ask = |owner, number| lock.acquire(owner, id(number), Timestamp::MAX);
@@ -119,7 +119,7 @@ fn queue() -> Vec<Value> {
     )
 }
 
-/// A lock whose record forgets ended holds, and until when their acquires may arrive at most.
+/// Records a lock that forgets ended holds, and knows until when their acquires may arrive.
 fn forgotten() -> Vec<Value> {
     let lock = Lock::new(LEASE, REMEMBER).expect("in range");
     let acquire = |owner, number, until_s: u64| {
@@ -185,7 +185,7 @@ fn rw_lock() -> Vec<Value> {
     )
 }
 
-/// A lock that forgets releases and ended leases, and knows until when copies of their calls may arrive.
+/// Records a lock that forgets releases and ended leases, and knows until when copies of their calls may arrive.
 fn forgotten_sides() -> Vec<Value> {
     let lock = RwLock::new(LEASE, REMEMBER).expect("in range");
     let read = |number: u8, seconds| lock.read(ALICE, id(number.into()), after(seconds, 0));
@@ -243,7 +243,8 @@ fn semaphore() -> Vec<Value> {
     )
 }
 
-/// A semaphore that forgets releases and ended leases, and knows until when copies of their calls may arrive.
+/// Records a semaphore that forgets releases and ended leases, and knows until when copies of their calls may
+/// arrive.
 fn forgotten_permits() -> Vec<Value> {
     let semaphore = Semaphore::new(3, LEASE, REMEMBER).expect("in range");
     let id = |number: u128| PermitId::from_u128(number << 64 | 7);
@@ -301,7 +302,7 @@ fn latch() -> Vec<Value> {
     )
 }
 
-/// A latch that forgets its changes, and knows until when copies of their calls may arrive.
+/// Records a latch that forgets its changes, and knows until when copies of their calls may arrive.
 fn forgotten_changes() -> Vec<Value> {
     let latch = Latch::new(Duration::from_secs(60)).expect("in range");
     let id = OperationId::from_u128;

@@ -47,7 +47,7 @@ pub fn write_scripts(folder: &Path) -> std::io::Result<()> {
     })
 }
 
-/// One vector a line, so that a change shows as one.
+/// Writes one vector a line, so that a change shows as one.
 fn file(vectors: &[Value]) -> String {
     let lines: Vec<String> = vectors.iter().map(Value::to_string).collect();
     format!("[\n{}\n]\n", lines.join(",\n"))
@@ -158,7 +158,7 @@ impl Recorder {
     }
 }
 
-/// An error is its first word.
+/// Returns a reply as JSON; an error is its first word.
 fn as_sent(reply: &Reply) -> Value {
     match reply {
         Reply::Integer(number) => (*number).into(),

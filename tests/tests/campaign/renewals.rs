@@ -84,7 +84,7 @@ async fn acquire<S: Store + 'static>(
     guards
 }
 
-/// How many scripts were called, and how often the server has read from a connection.
+/// Returns how many scripts were called, and how often the server has read from a connection.
 fn counts(server: &Server) -> [u64; 2] {
     let info: String =
         redis::cmd("INFO").arg("everything").query(&mut server.connection()).unwrap();

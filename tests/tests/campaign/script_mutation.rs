@@ -83,7 +83,7 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
     assert!(dead.is_empty(), "these are listed as living, and are killed: {dead:#?}");
 }
 
-/// The names in a list that are none of a file with mutants.
+/// Returns the names in a list that are none of a file with mutants.
 fn unknown(wanted: &str) -> Vec<&str> {
     let known = names();
     let words = wanted.split_whitespace().filter(|_| wanted != "all");
@@ -101,8 +101,8 @@ fn a_list_of_files_without_such_a_file_is_refused() {
     assert_eq!([unknown("all"), unknown("")], [[""; 0]; 2]);
 }
 
-/// Which slice is tried: the same one in each run on the same scripts, and another one once they change, so that changes
-/// go round all mutants.
+/// Returns which slice is tried: the same one in each run on the same scripts, and another one once they change,
+/// so that changes go round all mutants.
 fn turn() -> usize {
     let bytes = ScriptId::ALL.into_iter().flat_map(|id| lockage_lua::script(id).digest().bytes());
     bytes.map(usize::from).sum::<usize>() % SLICE

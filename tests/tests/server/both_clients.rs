@@ -28,7 +28,7 @@ fn fred(server: &Server) -> FredStore {
     FredStore::connect(Config::from_url(&server.url()).unwrap())
 }
 
-/// The bytes of a record, with its type.
+/// Returns the bytes of a record, with its type.
 fn bytes(server: &Server, key: &str) -> Vec<u8> {
     redis::cmd("DUMP").arg(key).query(&mut server.connection()).unwrap()
 }

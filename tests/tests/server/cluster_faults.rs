@@ -11,7 +11,7 @@ trait Client {
     const NAME: &'static str;
     fn store(cluster: &Cluster) -> impl Store + Clone + 'static;
 
-    /// One that leaves it to its caller how long a reply may take.
+    /// Returns a store that leaves it to its caller how long a reply may take.
     fn patient_store(cluster: &Cluster) -> impl Store + Clone + 'static {
         Self::store(cluster)
     }

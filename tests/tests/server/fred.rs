@@ -12,7 +12,7 @@ use lockage_fred::FredStore;
 use lockage_suite::START_US;
 use lockage_tests::server::{Proxy, Server, VirtualClock};
 
-/// A client as an application has it, with fred's default of three attempts for each command.
+/// Returns a client as an application has it, with fred's default of three attempts for each command.
 async fn client(url: &str, policy: ReconnectPolicy) -> Client {
     let config = Config::from_url(url).unwrap();
     let client = Client::new(config, None, Some(ConnectionConfig::default()), Some(policy));

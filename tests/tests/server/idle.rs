@@ -291,7 +291,7 @@ async fn a_server_that_closes_idle_connections_by_itself() {
     }
 }
 
-/// As the system lists them: connections to the server of which a keepalive timer runs, and all of them.
+/// Returns the system's counts: connections to the server with a running keepalive timer, and all of them.
 #[cfg(target_os = "linux")]
 fn kept_alive(server: &Server) -> (usize, usize) {
     let all = std::fs::read_to_string("/proc/net/tcp").unwrap();

@@ -30,7 +30,8 @@ macro_rules! on_each_client {
     }};
 }
 
-/// Calls on this id are refused for ever, whatever the fallback and the time that there is; so are locks, at once.
+/// Asserts that calls on this id are refused for ever, whatever the fallback and the time that there is, and locks
+/// at once.
 async fn is_misconfigured<S: Store + Clone + 'static>(
     client: &str,
     store: S,
@@ -54,7 +55,7 @@ async fn is_misconfigured<S: Store + Clone + 'static>(
     assert!(begun.elapsed() < LONG, "{client}: it is tried again");
 }
 
-/// How much is left of the limit, by a connection that may do everything.
+/// Returns how much is left of the limit, by a connection that may do everything.
 async fn remaining(server: &Server, id: &str) -> u64 {
     let limiter = Limiter::new(RedisStore::open(&server.url()).unwrap(), LIMIT);
     limiter.peek(id, 1).await.unwrap().remaining

@@ -48,7 +48,7 @@ fn publish_to(connection: &mut Connection, key: &Key, message: &str) {
     assert_eq!(done, 1);
 }
 
-/// How many connections are subscribed to the key's channel there.
+/// Returns how many connections are subscribed to the key's channel there.
 fn subscribers(connection: &mut Connection, key: &Key) -> i64 {
     let count = |word: &str| -> Result<(String, i64), _> {
         redis::cmd("PUBSUB").arg(word).arg(key.as_str()).query(connection)
@@ -65,7 +65,7 @@ async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// One wait as callers wait: not for ever. Its timer runs under any executor.
+/// Waits once, not for ever, as callers wait. Its timer runs under any executor.
 async fn wait(listener: &mut Listener) -> Option<Notification> {
     let signal = async { Some(listener.next().await) };
     smol::future::or(signal, async {
@@ -86,7 +86,7 @@ async fn signal(listener: &mut Listener) -> Notification {
     }
 }
 
-/// A signal that it takes no silence of several waits for: there are too few of them, and long ones.
+/// Waits for a signal in few and long waits: too few for one that comes only after several silent ones.
 async fn told(listener: &mut Listener) -> Notification {
     for _ in 0..3 {
         if let Ok(signal) = tokio::time::timeout(DEADLINE / 6, listener.next()).await {

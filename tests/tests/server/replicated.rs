@@ -32,7 +32,7 @@ fn lock() -> Lock {
     Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap()
 }
 
-/// An acquire of an owner of its own, which is known again by its operation's id.
+/// Returns an acquire by an owner of its own, which the id of its operation identifies.
 fn acquire(id: u128) -> Operation {
     lock().acquire(OwnerId::from_u128(id), HoldId::from_u128(id), Timestamp::MAX)
 }
@@ -283,7 +283,7 @@ async fn acknowledged_in_a_cluster_through_fred() {
     acknowledged_in_a_cluster(&mut all, FredStore::connect(config)).await;
 }
 
-/// The client's configuration for these nodes, by a URL of this kind.
+/// Returns the client's configuration for these nodes, by a URL of this kind.
 fn nodes(scheme: &str, urls: &[String], more: &str) -> Config {
     let nodes: Vec<&str> = urls.iter().map(|url| url.trim_start_matches("redis://")).collect();
     let url = format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="));

@@ -31,7 +31,7 @@ async fn run<S: Notifications + 'static>(name: &str, store: impl FnOnce(Arc<dyn 
     stores::run(name, store, &set_us).await;
 }
 
-/// The address of these nodes, with this scheme.
+/// Returns the address of these nodes, with this scheme.
 fn address(scheme: &str, urls: &[String], more: &str) -> String {
     let nodes: Vec<&str> = urls.iter().map(|url| url.trim_start_matches("redis://")).collect();
     format!("{scheme}://{}?node={}{more}", nodes[0], nodes[1..].join("&node="))

@@ -54,7 +54,7 @@ fn the_runners_name_each_field_that_differs() {
     }
 }
 
-/// A folder with the runners and the scripts.
+/// Makes a folder with the runners and the scripts.
 fn copy() -> TempDir {
     let copy = tempfile::tempdir().expect("a temporary folder can be made");
     for name in ["clock.lua", "run.py", "run.mjs"] {

@@ -159,7 +159,7 @@ impl<'s, S: Notifications> Ear<'s, S> {
     }
 }
 
-/// One wait as callers wait: not for ever. Its timer runs under any executor.
+/// Waits once, not for ever, as callers wait. Its timer runs under any executor.
 async fn wait(listener: &mut Listener) -> Option<Notification> {
     let signal = async { Some(listener.next().await) };
     smol::future::or(signal, async {

@@ -8,7 +8,7 @@ use lockage_redis_rs::{BlockingRedisStore, RedisStore};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// All that a store of this address, or its refusal, shows.
+/// Returns all output of a store of this address, or of its refusal.
 fn shown<S: Debug, E: Debug + Display>(opened: Result<S, E>) -> (bool, String) {
     match opened {
         Ok(store) => (true, format!("{store:?}")),
@@ -28,12 +28,12 @@ fn open(address: &str) -> (bool, String) {
     (redis_rs, all)
 }
 
-/// A word that stands in no message.
+/// Generates a word that stands in no message.
 fn word() -> impl Strategy<Value = String> {
     "[0-9]{2}[QXZ]{3,6}[0-9]{2}"
 }
 
-/// A part of a password: words, with characters between them that mean something in an address.
+/// Generates a part of a password: words, with characters between them that mean something in an address.
 fn secret() -> impl Strategy<Value = (Vec<String>, String)> {
     let between = select(vec![
         "",

@@ -42,7 +42,7 @@ fn a_day_of_23_hours_ends_when_it_ends() {
     assert_eq!((next.remaining, next.reset_after), (1, 24 * HOUR));
 }
 
-/// By tokio's time, as all that waits.
+/// Makes a limiter by tokio's time, as for all waits.
 fn timed() -> (Limiter<Timed>, Memory) {
     let clock = TokioClock::new();
     let store = FailingStore::new(MemoryStore::with_clock(clock));

@@ -85,14 +85,14 @@ fn a_limit_that_is_none_is_an_error_with_its_place() {
     assert!(told.contains("at most 1048576 fits within the 2^20 entries"), "{told}");
 }
 
-/// The errors of a program that does this.
+/// Returns the errors of a program that does this.
 fn errors(statement: &str) -> String {
     let program =
         format!("{SETUP} pub async fn program() -> Result<(), Error> {{ {statement} Ok(()) }}");
     compile(&program, &["lockage_tests"], &[])
 }
 
-/// The errors of the compiler on this program, with these libraries and options.
+/// Returns the errors of the compiler on this program, with these libraries and options.
 pub(super) fn compile(program: &str, libraries: &[&str], options: &[&str]) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let deps = std::env::current_exe().expect("this program").with_file_name("");

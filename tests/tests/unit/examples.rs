@@ -56,7 +56,8 @@ fn example(file: &Path) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// From where each limiter on a store is made to the end of the second statement, in which an option may be set.
+/// Returns the code from each limiter on a store to the end of the second statement, in which an option may be
+/// set.
 fn limiters(text: &str) -> impl Iterator<Item = &str> {
     let made = [" Limiter::new(", " Limiter::stored(", " BlockingLimiter::new("];
     let made = made.into_iter().flat_map(|call| text.match_indices(call));

@@ -21,7 +21,7 @@ fn memory() -> Memory {
     MemoryStore::with_clock(Arc::new(ManualClock::new()))
 }
 
-/// A process: its view of the common store, and its policy.
+/// Makes a process: its view of the common store, and its policy.
 fn process(store: &Store, policy: Fallback) -> Limiter<RetryStore<Store, Tokio>> {
     let limit: Limit = "fixed-window 40/h".parse().unwrap();
     let outage = CircuitBreakerConfig::new(2, PROBE, 3).unwrap();

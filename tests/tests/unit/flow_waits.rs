@@ -16,13 +16,13 @@ const SECOND_US: u64 = 1_000_000;
 const ONE: NonZeroU32 = NonZeroU32::MIN;
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One limit of each kind that knows seconds, each of 50 a second.
+/// Returns one limit of each kind that knows seconds, each of 50 a second.
 fn limits() -> impl Iterator<Item = Config> {
     let kinds = Kind::ALL.into_iter().filter(|kind| *kind != Kind::CalendarWindow);
     kinds.map(|kind| Config { kind, amount: 50, span_us: SECOND_US, burst: 50 })
 }
 
-/// The same, but with nothing that could be saved up while no caller asks.
+/// Returns a bucket of 50 a second that saves up nothing while no caller asks.
 fn bucket_of_one() -> Config {
     Config::bucket(Kind::TokenBucket, 50, SECOND_US, 1)
 }

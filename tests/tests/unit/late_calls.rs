@@ -34,7 +34,7 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// The first calls take these times, and later ones none.
+    /// Makes a store on which the first calls take these times, and later ones none.
     pub(crate) fn new(
         store: &FailingStore<MemoryStore<TokioClock>>,
         delays: impl IntoIterator<Item = Duration>,
@@ -44,7 +44,7 @@ impl Late {
         Late { store: store.clone(), delays: EachCall::new(delays), breaks: false }
     }
 
-    /// The connection of a call that takes time breaks once it is sent.
+    /// Breaks the connection of each call that takes time once it is sent.
     pub(crate) fn on_broken_connections(self) -> Self {
         Late { breaks: true, ..self }
     }

@@ -43,7 +43,7 @@ fn given(store: &Store, text: &str) -> Limited {
     Limiter::new(timed(store), limit(text))
 }
 
-/// A limiter of stored limits with this default.
+/// Makes a limiter of stored limits with this default.
 fn stored(store: &Store, text: &str) -> Limited {
     Limiter::stored(timed(store), StoredLimits::new().with_default(limit(text)))
 }

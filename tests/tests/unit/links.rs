@@ -59,7 +59,7 @@ pub(super) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
 
-/// All documents of the workspace, by their path in it.
+/// Returns all documents of the workspace, by their path in it.
 pub(super) fn documents(root: &Path) -> BTreeMap<PathBuf, Document> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -98,13 +98,13 @@ fn read(text: &str) -> Document {
     Document { links, anchors }
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it.
+/// Returns the anchor of a heading, as GitHub and mdBook make it.
 fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|char| char.is_alphanumeric() || " -_".contains(*char));
     kept.map(|char| if char == ' ' { '-' } else { char.to_ascii_lowercase() }).collect()
 }
 
-/// The path that a link of a file leads to, from the workspace on.
+/// Returns the path that a link of a file leads to, from the workspace on.
 fn resolve(file: &Path, link: &str) -> PathBuf {
     let mut path = file.parent().expect("a file is in a folder").to_owned();
     for part in Path::new(link).components() {

@@ -45,7 +45,7 @@ fn locks() -> (Locks<Memory, Tokio>, Memory) {
     (Locks::new(timed, LEASE).unwrap(), store)
 }
 
-/// The holder by the store, which is asked directly.
+/// Returns the holder by the store, which is asked directly.
 async fn holder(store: &Memory) -> Option<Holder> {
     let inspect = Lock::new(LEASE, SECOND).unwrap().inspect();
     let key = Key::new("lock", "one").unwrap();
@@ -73,7 +73,7 @@ struct Slow {
 }
 
 impl Slow {
-    /// Whose calls take these times there and back.
+    /// Makes a store whose calls take these times there and back.
     fn new(store: &Memory, delays: Vec<Delays>) -> Self {
         Slow { store: store.clone(), delays: EachCall::new(delays) }
     }

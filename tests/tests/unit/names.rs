@@ -110,7 +110,7 @@ fn each_name_in_a_document_is_there() {
     assert!(missing.is_empty(), "names that are not there: {missing:#?}");
 }
 
-/// The type and the name in a piece of code such as `Limiter::new(store, limit)`.
+/// Returns the type and the name in a piece of code such as `Limiter::new(store, limit)`.
 fn read(code: &str) -> impl Iterator<Item = (String, String)> + '_ {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | ':');
     code.split(move |c| !is_part(c)).filter_map(|path| {
@@ -121,7 +121,7 @@ fn read(code: &str) -> impl Iterator<Item = (String, String)> + '_ {
     })
 }
 
-/// The lines, from 0, that have one of these errors.
+/// Returns the lines, from 0, that have one of these errors.
 fn lines(program: impl Iterator<Item = String>, codes: &[&str]) -> BTreeSet<usize> {
     let errors = compile(&program.collect::<String>(), &LIBRARIES, &["--error-format=short"]);
     let with = |error: &&str| codes.iter().any(|code| error.contains(&format!("error[{code}]")));

@@ -20,7 +20,7 @@ fn limiter(limit: &str) -> (Limited, FailingStore<Memory>) {
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
 
-/// Whether a time is this one, as timers count: in milliseconds, rounded up.
+/// Returns whether a time is this one, as timers count: in milliseconds, rounded up.
 fn is_at(time: Duration, expected: Duration) -> bool {
     (expected..expected + Duration::from_millis(2)).contains(&time)
 }

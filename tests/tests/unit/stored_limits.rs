@@ -37,7 +37,7 @@ impl Watched {
         Limiter::stored(LuaStore::new(self.clone()), limits)
     }
 
-    /// The scripts that were called since the last time.
+    /// Returns the scripts that were called since the last time.
     fn called(&self) -> Vec<&'static str> {
         self.called.lock().unwrap().drain(..).map(ScriptId::name).collect()
     }

@@ -28,7 +28,7 @@ fn limiter(store: &Store) -> Limiter<RetryStore<Store, Tokio>> {
     Limiter::new(RetryStore::new(store.clone(), Tokio, TIMEOUT), limit())
 }
 
-/// The output of a call, which must have an end; one without would hang the test.
+/// Returns the output of a call, which must have an end; one without would hang the test.
 async fn in_time<T>(call: impl Future<Output = T>) -> T {
     tokio::time::timeout(TIMEOUT * 2, call).await.expect("an end")
 }

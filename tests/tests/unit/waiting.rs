@@ -162,7 +162,7 @@ async fn a_dropped_wait_charges_nothing_more() {
     assert!(ended, "some waits come to their end");
 }
 
-/// The same program in a runtime, with its real timers.
+/// Runs the same program in a runtime, with its real timers.
 async fn waits_for_three<R: Runtime>(runtime: R) {
     let store = FailingStore::new(MemoryStore::new());
     let timed = RetryStore::new(store.clone(), runtime, SECOND);

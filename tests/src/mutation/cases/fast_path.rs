@@ -29,7 +29,7 @@ pub(super) fn all() -> Vec<Cases> {
     windows.into_iter().chain(buckets).chain(several()).collect()
 }
 
-/// The last zones that there are, and the first that there are not.
+/// Cases of the last valid zones, and of the first invalid ones.
 fn calendar_windows() -> Cases {
     let zones = (Zone::COUNT - 1..=Zone::COUNT + 2).collect::<Vec<_>>();
     let calls = zones.iter().map(|zone| format!("- Y1 9 1 {zone} 1000 2000 3000 4000 1"));
@@ -96,7 +96,7 @@ fn several() -> [Cases; 4] {
     ]
 }
 
-/// A number of a state that is none, or is too large.
+/// Cases of states with an invalid number, or one that is too large.
 fn wrong_states() -> Cases {
     let mut records = Vec::new();
     for (at, letters) in [(0, 21318), (1, 18758)] {
@@ -114,7 +114,8 @@ fn wrong_states() -> Cases {
     cases(&texts(&records), [at(&[5000, LATEST], CompositeAcquire, &calls)])
 }
 
-/// Another tag, letters that are none or stand for more numbers than there are, and bytes behind the last number.
+/// Cases of another tag, of letters that are invalid or stand for more numbers than there are, and of bytes behind
+/// the last number.
 fn wrong_letters() -> Cases {
     let two = 70 + 70 * 256;
     let state = "10 1000 10 1000 5000 3 5000 3";

@@ -28,7 +28,7 @@ pub(super) fn all() -> Vec<Cases> {
     all
 }
 
-/// To limits that share some parts, or none, with those before.
+/// Cases of changes to limits that share some parts, or none, with those before.
 fn changes() -> Cases {
     let limits = [
         "- F1 5 1000 1",
@@ -128,8 +128,8 @@ fn windows() -> Cases {
     cases(&records, [adjusted, acquired, long, large])
 }
 
-/// At the beginning of time and when the clock is off, of a unit that there is not, and one that takes its boundaries from
-/// the second part of a limit.
+/// Cases at the beginning of time and when the clock is off, of an unknown unit, and of one that takes its
+/// boundaries from the second part of a limit.
 fn calendar_windows() -> Cases {
     const LIMIT: &str = "Y1 10 4 1 0 1000 2000 3000";
     let records = [
@@ -164,7 +164,7 @@ fn calendar_windows() -> Cases {
     )
 }
 
-/// With a deficit that is nearly as large as there can be.
+/// Cases of a deficit that is nearly as large as possible.
 fn full_interval_buckets() -> Cases {
     const LIMIT: &str = "I1 9007199254740991 1 9007199254740991";
     let record = format!("{LIMIT} 9007199254740990 100");
@@ -195,7 +195,7 @@ fn estimates(window: u64) -> Cases {
 const WINDOWS: [u64; 8] =
     [17, 1_000_003, 60_000_000, 308_761_441, 441_650_591, (1 << 40) - 87, 1 << 40, 1 << 50];
 
-/// That are given back.
+/// Cases of turns that are given back.
 fn turns() -> Cases {
     let records = [
         "Q1 1 100 5 30 1000",
@@ -334,7 +334,7 @@ fn requests() -> Cases {
     cases(&records, [calls])
 }
 
-/// Two of one id: the one that was asked for later counts, wherever it stands.
+/// Cases of two requests of one id: the later one counts, wherever it stands.
 fn twice_remembered() -> Cases {
     let one = |id: &str, cost| format!("|{id} 9000 {cost} 1000 1000 0");
     let rest: String = (0..6).map(|at| one(&id(at), 1)).collect();
@@ -348,8 +348,8 @@ fn twice_remembered() -> Cases {
     Cases { records: records.into(), calls: calls.collect() }
 }
 
-/// In binary: an id that is found a byte before its place, or would be a pattern, memories that are cut short, and replies
-/// whose numbers are none, which are seen when their id comes again.
+/// Cases in binary: an id that is found a byte before its place, or would be a pattern, memories that are cut
+/// short, and replies with invalid numbers, which are seen when their id comes again.
 fn remembered_in_binary() -> Cases {
     let (mark, other, first) = ("3f".repeat(16), "3f".repeat(15) + "40", id(5));
     let of = |behind: &str| format!("F1 50 1000 1000 9|q 13500 {behind}");
@@ -372,7 +372,7 @@ fn remembered_in_binary() -> Cases {
     Cases { records, calls: vec![(FixedWindowAcquire, words)] }
 }
 
-/// As many as a record remembers, one less and one more, with the next place at each end.
+/// Cases of as many requests as a record remembers, one less and one more, with the next place at each end.
 fn remembered() -> Cases {
     let requests = |(next, count): (usize, usize)| {
         let each = (0..count).map(|at| format!("|{} {} 1 1000 1000 0", id(at), 5000 + at));
@@ -414,7 +414,7 @@ fn remembered_of_buckets() -> Cases {
     cases(&records, [calls.collect()])
 }
 
-/// And penalties, of several logs above all.
+/// Cases of blocks and penalties, of several logs above all.
 fn blocks() -> Cases {
     let limits = [
         "F1 5 1000",

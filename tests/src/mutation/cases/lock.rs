@@ -347,7 +347,7 @@ fn of_forgotten() -> Cases {
     Cases { records, calls }
 }
 
-/// Each that reads or writes, by the owner 1, which holds 10, and by another.
+/// Returns each call that reads or writes, by the owner 1, which holds 10, and by another.
 fn of_any_record() -> Vec<(ScriptId, String)> {
     let mut calls =
         vec![(LockInspect, "1000".to_owned()), (LockForceRelease, "1000 700 900".to_owned())];

@@ -224,7 +224,7 @@ fn semaphore_calls(times: &[u64]) -> Vec<(ScriptId, String)> {
     calls
 }
 
-/// This record in binary, and others with one word that is wrong, left out or at an end of its range.
+/// Returns this record in binary, and others with one word that is wrong, left out or at an end of its range.
 fn binary_forms(record: &str) -> Vec<String> {
     let words: Vec<&str> = record.split(' ').collect();
     let mut forms = vec![record.to_owned(), format!("{record} &0")];

@@ -29,7 +29,7 @@ fn few() -> Cases {
     Cases { records: records.into(), calls: calls(200, &[1, 2, 5, 9, 20, 199, 200]) }
 }
 
-/// With an entry that cannot be read, near or far, and with one that is too large.
+/// Cases of an entry that cannot be read, near or far, and of one that is too large.
 fn damaged() -> Cases {
     let wrong = [
         "x",
@@ -52,7 +52,7 @@ fn damaged() -> Cases {
     Cases { records: records.chain(free).collect(), calls: calls(200, &[1, 15, 25, 200]) }
 }
 
-/// More than one chunk holds.
+/// Cases of more entries than one chunk holds.
 fn many() -> Cases {
     let sizes = [864, 865, 912, 913, 960, 1007, 2050];
     let records = sizes.map(|size| log(4000, size, &[]));
@@ -106,7 +106,7 @@ pub(super) fn entries(first: usize, size: usize, cost: usize, others: &[(usize, 
     text
 }
 
-/// Calls of all kinds, while all, some or none of the entries count, of these costs.
+/// Returns calls of all kinds, of these costs, while all, some or none of the entries count.
 fn calls(limit: usize, costs: &[u64]) -> Vec<(ScriptId, String)> {
     let limit = format!("L1 {limit} 100000");
     let mut calls = Vec::new();
@@ -157,7 +157,7 @@ fn two_logs() -> Cases {
     cases(&records, [calls])
 }
 
-/// Without an entry, or whose latest admission is later than any.
+/// Cases of logs without an entry, or whose latest admission is later than any.
 fn heads() -> Cases {
     let records = [
         "L1 5 1000 1 5000\n5000",
@@ -258,7 +258,7 @@ fn chunks(sizes: &[usize], newest: usize) -> String {
     text
 }
 
-/// Where the newest entries become a part of the last chunk, or are one.
+/// Cases in which the newest entries become a part of the last chunk, or are one.
 fn full_chunks() -> Cases {
     let [few, most, more] = [80, 816, 817].map(|last| {
         let older = if last == 80 { 7 } else { 54 };

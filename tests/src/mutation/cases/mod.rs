@@ -37,7 +37,7 @@ pub(super) fn steps() -> Vec<Vec<Step>> {
     all.into_iter().flatten().flat_map(Cases::steps).collect()
 }
 
-/// The same words behind each of the times.
+/// Returns the calls of these words at each of the times.
 fn at(times: &[u64], script: ScriptId, words: &[&str]) -> Vec<(ScriptId, String)> {
     let each =
         times.iter().flat_map(|time| words.iter().map(move |words| format!("{time} {words}")));
@@ -50,7 +50,7 @@ fn cases(records: &[&str], calls: impl IntoIterator<Item = Vec<(ScriptId, String
 }
 
 impl Cases {
-    /// A trace for each record and time.
+    /// Returns a trace for each record and time.
     fn steps(self) -> Vec<Vec<Step>> {
         let mut traces = Vec::new();
         for record in &self.records {
@@ -65,7 +65,7 @@ impl Cases {
     }
 }
 
-/// None of an empty text; a list where it has lines.
+/// Returns the record of a text: none of an empty text; a list where it has lines.
 fn stored(record: &str) -> Option<Stored> {
     let record = with_ids(record);
     match record.contains('\n') {
@@ -137,8 +137,8 @@ fn reservation_call(script: ScriptId, words: &str) -> Call {
     Call { script, fallback: Some(general), arguments, slow_path_arguments, ..call }
 }
 
-/// Under a stored limit, from the words that the slow path gets: a tag and its configuration, the costs, and whether to
-/// wait and the terms of the default, as in `5000 - F1 10 1000 1 *300:o:60000`.
+/// Makes a call under a stored limit, from the words of the slow path: a tag and its configuration, the costs, and
+/// whether to wait and the terms of the default, as in `5000 - F1 10 1000 1 *300:o:60000`.
 fn stored_call(words: &str) -> Call {
     let call = call(ScriptId::LimiterAcquire, words);
     let text: Vec<&str> = call.arguments.iter().map(String::as_str).collect();
@@ -171,7 +171,7 @@ fn numbers(words: &[String]) -> String {
     numbers.join(" ")
 }
 
-/// The script that takes any record of a lock, of a plain one.
+/// Returns the slow-path script for a lock's fast-path script.
 fn general(plain: ScriptId) -> Option<ScriptId> {
     Some(match plain {
         ScriptId::FastLockAcquire => ScriptId::LockAcquire,
@@ -197,12 +197,12 @@ fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
     Call { script, fallback: Some(general), arguments, slow_path_arguments: call.arguments, ..call }
 }
 
-/// `@7` is the id that ends in 7, and in `c0d` before it.
+/// Replaces `@7` by the id that ends in 7, and in `c0d` before it.
 fn with_ids(text: &str) -> String {
     text.replace('@', &format!("{:0>31}", "c0d"))
 }
 
-/// An id of which there are many.
+/// Returns the id of this number.
 fn id(number: usize) -> String {
     format!("{number:032x}")
 }

@@ -236,7 +236,7 @@ impl Reserved<'_> {
     }
 }
 
-/// An entry far from both ends, of one that is long.
+/// Cases of an entry far from both ends of a long log.
 fn long_log() -> Cases {
     let records = [99, 29, 44, 31, 30]
         .map(|broken| format!("L1 200 1000 120 1059{}", entries(1000, 60, 2, &[(broken, "x")])));

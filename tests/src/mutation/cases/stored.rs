@@ -44,7 +44,7 @@ fn texts(all: &[String]) -> Vec<&str> {
     all.iter().map(String::as_str).collect()
 }
 
-/// Each kind, for all clients and for each.
+/// Cases of each kind, for all clients and for each.
 fn kinds() -> Cases {
     let all = USED.iter().chain(&UNUSED);
     let records = all.flat_map(|(tag, config, state)| {
@@ -111,7 +111,7 @@ fn ranges() -> Cases {
     cases(&texts(&records), [at(&[5000, LATEST], StoredAcquire, &calls)])
 }
 
-/// The largest numbers that a configuration takes, and the first that it does not.
+/// Cases of the largest numbers that a configuration takes, and of the first that it does not.
 fn configurations() -> Cases {
     let zones = u64::from(lockage_core::Zone::COUNT);
     let third = ((1_u64 << 52) - 1) / 3;
@@ -139,7 +139,8 @@ fn configurations() -> Cases {
     cases(&texts(&records), [at(&times, StoredAcquire, &calls)])
 }
 
-/// Limits that are kept for so long that stretches are 1, 2, 126 or 1001 us, and their ends around those of the stretches.
+/// Cases of limits that are kept for so long that stretches are 1, 2, 126 or 1001 us, and of ends around those of
+/// the stretches.
 fn expiries() -> Cases {
     let mut records = Vec::new();
     for (keep, overs) in [

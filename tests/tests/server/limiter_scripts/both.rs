@@ -29,7 +29,7 @@ impl Both {
         Some(Both { simulated, real: server.connection(), _server: server })
     }
 
-    /// `arguments` are separated by spaces; `-` is an empty one.
+    /// Calls a script. `arguments` are separated by spaces; `-` is an empty one.
     pub(crate) fn eval(&mut self, script: ScriptId, now: i64, arguments: &str) -> RespValue {
         let now = now.to_string();
         let empty = |text| if text == "-" { "" } else { text };
@@ -100,7 +100,7 @@ impl Both {
         }
     }
 
-    /// One plain command.
+    /// Runs one plain command.
     pub(crate) fn run(&mut self, words: &[&str]) -> RespValue {
         let bytes: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         let simulated = self.simulated.execute(&bytes);
@@ -184,7 +184,7 @@ fn bytes(value: RespValue) -> Vec<u8> {
     bytes
 }
 
-/// Numbers as plain scripts take them, and behind a bar an id.
+/// Packs numbers for a fast-path script, and behind a bar an id.
 pub(crate) fn packed(words: &[&str]) -> Vec<u8> {
     let bytes = |word: &&str| match word.len() {
         32 => u128::from_str_radix(word, 16).unwrap().to_be_bytes().to_vec(),

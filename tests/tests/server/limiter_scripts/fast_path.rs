@@ -158,7 +158,7 @@ fn a_stored_limit_of_one_counter_is_on_the_fast_path() {
     }
 }
 
-/// An acquire of 1 under the stored limit, on the slow path.
+/// Returns an acquire of 1 under the stored limit, on the slow path.
 fn acquire_following(limit: &str) -> String {
     let wait = if limit.starts_with("Q1") { " 9000" } else { "" };
     format!("- {limit}{wait} 1 *9000")

@@ -94,7 +94,7 @@ impl Gate {
         look(&mut self.calls.lock().unwrap())
     }
 
-    /// The costs of each call so far.
+    /// Returns the costs of each call so far.
     pub(crate) fn sent(&self) -> Vec<Vec<u64>> {
         self.calls(|calls| calls.iter().map(|call| call.costs.clone()).collect())
     }
@@ -201,7 +201,7 @@ impl Drop for Alive<'_> {
 
 const START_US: u64 = 1_763_697_600_000_000;
 
-/// Those of the script that takes text.
+/// Returns the arguments of the script that takes text.
 fn arguments(command: &impl Command) -> Vec<String> {
     let call = command.encode_text();
     call.arguments().map(|text| String::from_utf8_lossy(text).into_owned()).collect()

@@ -197,12 +197,12 @@ impl World {
         while self.tasks.poll() {}
     }
 
-    /// Whether the task that sends has nothing to do now.
+    /// Returns whether the task that sends has nothing to do now.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.tasks.is_woken()
     }
 
-    /// A caller comes and is polled once; its number.
+    /// Adds a caller, polls it once, and returns its number.
     fn come(&self, id: &str, cost: u64) -> usize {
         let (limiter, of) = (self.limiter.clone(), id.to_string());
         let task: Task = Box::pin(async move { limiter.try_acquire(&of, cost).await });
@@ -277,7 +277,7 @@ impl World {
         look(&mut self.callers.lock().unwrap())
     }
 
-    /// The waiters that are not being polled; only those that were `woken`, perhaps.
+    /// Returns the waiters that are not being polled; only those that were `woken`, perhaps.
     pub(crate) fn alive(&self, woken: bool) -> Vec<usize> {
         self.callers(|callers| {
             let waits = |caller: &Caller| {

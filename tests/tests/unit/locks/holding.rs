@@ -239,7 +239,7 @@ async fn bug_25_releases_and_renewals_that_meet_leave_nothing_behind() {
     }
 }
 
-/// The same program in a runtime, with its real timers.
+/// Runs the same program in a runtime, with its real timers.
 async fn holds_for_more_than_a_lease<R: Spawn>(runtime: R) {
     let lease = SECOND * 2;
     let store = FailingStore::new(MemoryStore::new());

@@ -10,7 +10,7 @@ use lockage_core::flow::shortest_lease;
 use super::*;
 use crate::late_calls::Late;
 
-/// A store that answers at once, and stops the process with these answers.
+/// Makes a store that answers at once, and stops the process with these answers.
 fn stopped(stops: Vec<Duration>) -> (Locks<Stopped<Memory>, Tokio>, Memory) {
     let store = FailingStore::new(paused_memory());
     let stopped = Stopped::new(store.clone(), stops);

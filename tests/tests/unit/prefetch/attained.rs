@@ -43,7 +43,7 @@ impl Scene {
         Scene { config, permits, real, limiters, plain, admitted: Vec::new() }
     }
 
-    /// Then, each of these limiters admits a request.
+    /// Lets each of these limiters admit a request at this time.
     fn admits(&mut self, at_ns: u64, nodes: impl IntoIterator<Item = usize>, cost: u64) {
         self.real.pass_until_ns(at_ns);
         for node in nodes {
@@ -51,7 +51,7 @@ impl Scene {
         }
     }
 
-    /// The same for the one that takes nothing ahead.
+    /// Lets the limiter that takes nothing ahead admit a request at this time.
     fn plain_admits(&mut self, at_ns: u64, cost: u64) {
         self.real.pass_until_ns(at_ns);
         self.admitted(&self.plain.clone(), at_ns, cost);

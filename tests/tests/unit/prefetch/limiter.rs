@@ -26,7 +26,7 @@ pub(super) fn plain(store: &Store, limit: &str) -> Limited {
     Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limit.parse().unwrap())
 }
 
-/// One that takes up to ten ahead, and its store.
+/// Makes a limiter that takes up to ten permits ahead, and its store.
 pub(super) fn limiter(limit: &str) -> (Limited, Store) {
     let store = store();
     (plain(&store, limit).with_prefetch(Prefetch::new(10, LEASE)).unwrap(), store)

@@ -216,7 +216,7 @@ impl World {
             .map_err(|excess| Failure::new(format!("E7: {excess:?}")))
     }
 
-    /// By the store's clock.
+    /// Returns the longest lease by the store's clock.
     pub(crate) fn longest_lease_us(&self) -> u64 {
         let slowest = self.setup.slow_ppm.iter().max().copied().unwrap_or_default();
         (self.setup.lease_us * 1_000_000).div_ceil(1_000_000 - slowest)
@@ -388,7 +388,7 @@ impl World {
         self.go_on(call)
     }
 
-    /// Callers that waited come back.
+    /// Lets callers that waited go on.
     fn go_on(&mut self, call: Call) -> Check {
         if let Some(asked) = self.nodes[call.node].of(&call) {
             asked.is_answered = true;

@@ -23,7 +23,7 @@ struct World {
 }
 
 impl World {
-    /// One in which the first acquire was made on executor 1.
+    /// Makes a scene in which the first acquire was made on executor 1.
     async fn new() -> Self {
         let (executors, store) = (Executors::default(), FailingStore::new(paused_memory()));
         let timed = RetryStore::new(store.clone(), executors.clone(), SECOND);
@@ -37,7 +37,7 @@ impl World {
         self.executors.run(here, async move { lock.acquire().await.unwrap() }).await.unwrap()
     }
 
-    /// Whether it is free, by the store.
+    /// Returns whether it is free, by the store.
     async fn is_free(&self, name: &str) -> bool {
         let other = Locks::new(RetryStore::new(self.store.clone(), Tokio, SECOND), LEASE).unwrap();
         let lock = other.lock(name).unwrap();
