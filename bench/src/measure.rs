@@ -39,11 +39,11 @@ pub(crate) struct Candidate<'a> {
 
 /// A series of decisions of one thread.
 pub(crate) struct Run {
-    /// How many.
+    /// The number of decisions.
     pub(crate) count: usize,
     /// The number of the first, another for each thread.
     pub(crate) first: usize,
-    /// How many were admitted.
+    /// The number of admissions.
     pub(crate) admitted: usize,
 }
 

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Commands per pipeline.
 const PIPELINE: usize = 16;
 
-/// How long a server has to come up.
+/// The time that a server has to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {

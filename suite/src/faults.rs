@@ -25,7 +25,7 @@ pub trait FaultInjector {
     /// Lets the connection of the next call end before the server has the call.
     fn cut_request(&self);
 
-    /// Lets the server answer the next call with an error, before it is carried out: it has no memory left, say.
+    /// Lets the server answer the next call with an error, before it is carried out, such as "no memory left".
     fn refuse(&self);
 
     /// Takes the server away while `true`: connections end, and new ones are refused.

@@ -91,7 +91,7 @@ struct Call {
     key: Key,
     command: AnyCommand,
     now_us: u64,
-    /// How many there were on this key before.
+    /// The number of earlier calls on this key.
     number: u64,
     answer: mpsc::Sender<Answer>,
 }

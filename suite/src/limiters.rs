@@ -82,7 +82,7 @@ pub(super) async fn peeks_and_denials_change_nothing<S: Store + Clone>(bench: &B
     }
 }
 
-/// A reset says whether anything was known, and leaves a fresh key.
+/// A reset returns whether the key had a record, and leaves a fresh key.
 pub(super) async fn resets_forget<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("reset", limit);

@@ -19,10 +19,10 @@ const LIMITS: [&str; 7] = [
     "fixed-window 5/20ms + token-bucket 5/20ms burst 5",
 ];
 
-/// How many callers there are at once.
+/// The number of callers at once.
 const CALLERS: u128 = 8;
 
-/// For how long they go on.
+/// The duration of their calls.
 const LOAD: Duration = Duration::from_millis(150);
 
 /// Within which time anything happens that is due.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 /// The bus of a cluster's node is this many ports above its own by default.
 pub const BUS_OFFSET: u16 = 10_000;
 
-/// How many ports are tried when other programs keep taking them first.
+/// The number of ports that are tried when other programs keep taking them first.
 const ATTEMPTS: u32 = 50;
 
 // Below the range from which systems take the ports of outgoing connections (32768 on Linux, 49152

@@ -55,7 +55,7 @@ impl Clock for StoreClock {
 pub struct LocalClock {
     /// The real time that the clock follows.
     pub real: RealTime,
-    /// By how much too slowly, in millionths.
+    /// The slowness of the clock, in millionths.
     pub slow_ppm: i64,
 }
 

@@ -14,13 +14,13 @@ use crate::faults::RECOVERY;
 /// A limit under which nothing is denied or refilled while a test runs.
 pub const ROOMY: &str = "fixed-window 1000000/day";
 
-/// How long a call may take.
+/// The timeout of a call.
 pub const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The same where no caller is to notice anything, however busy the machine is.
 pub const LONG_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many callers there are, and how long each pauses after a call.
+/// The number of callers, and the pause of each after a call.
 const CALLERS: usize = 8;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -64,9 +64,9 @@ pub struct Tally {
 /// One call.
 #[derive(Clone, Copy, Debug)]
 pub struct Call {
-    /// When it began.
+    /// The time of its beginning.
     pub began: Instant,
-    /// When its answer came.
+    /// The time of its answer.
     pub ended: Instant,
     /// The answer.
     pub told: Told,

@@ -28,7 +28,7 @@ pub(super) struct Candidate {
     pub(super) client: &'static str,
     pub(super) name: &'static str,
     pub(super) load: Box<dyn Load>,
-    /// Whether it makes one call per request, which the others are compared with.
+    /// Whether it makes one call per request; the others are compared with it.
     pub(super) is_plain: bool,
     /// Whether it answers from its memory of each key.
     pub(super) remembers: bool,

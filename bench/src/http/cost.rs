@@ -19,11 +19,11 @@ use super::apps::{self, Outcome};
 use crate::measure::{Candidate, Run, Seen, side_by_side};
 use crate::process::Server;
 
-/// How many clients there are.
+/// The number of clients.
 const CLIENTS: u32 = 100_000;
 /// The length of their order, which is drawn at random once and then repeated.
 const ORDER: usize = 1 << 18;
-/// How many requests are under way at once, on Redis.
+/// The number of requests in flight at once, on Redis.
 const AT_ONCE: usize = 64;
 
 const BOTH: Fields = Fields::DRAFT_11.and_x_ratelimit();

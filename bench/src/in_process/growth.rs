@@ -12,7 +12,7 @@ use super::Args;
 use super::peers::{Outcome, standing};
 use crate::measure::{Candidate, Seen, side_by_side};
 
-/// As many shards as the limiter has.
+/// The number of shards, as in the limiter.
 const SHARDS: usize = 256;
 
 pub(super) fn run(args: &Args) -> Result<()> {

@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// Measures the pauses of single calls, and the memory of a key, instead.
     #[arg(long)]
     pauses: bool,
-    /// How many keys come and go with `--pauses`.
+    /// The number of keys that come and go with `--pauses`.
     #[arg(long, default_value_t = 1_000_000, value_name = "NUMBER")]
     keys: u64,
     /// Measures how the cost grows from 1,000 to 10 million keys instead; it takes 2 GB and a minute.

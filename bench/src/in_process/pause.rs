@@ -13,7 +13,7 @@ use super::growth::resident;
 use super::peers::{Outcome, standing};
 use crate::measure::own_time;
 
-/// After this time no key counts any more.
+/// The time after which no key counts any more.
 const OVER: Duration = Duration::from_secs(2 * 24 * 3600);
 
 pub(super) fn run(args: &Args) -> Result<()> {

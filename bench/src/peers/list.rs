@@ -20,7 +20,7 @@ pub(super) struct Peer {
     /// The row of lockage that does the same.
     pub(super) beside: &'static str,
     told: Told,
-    /// Where its scripts are published; nothing where its arithmetic is `bench/lua/gcra.lua`.
+    /// The repository of its scripts; nothing where its arithmetic is `bench/lua/gcra.lua`.
     pub(super) repository: Option<&'static str>,
     #[serde(default)]
     pub(super) licence: &'static str,
@@ -52,9 +52,9 @@ enum Told {
     UsedAndTtl,
     /// The usage before; then nothing that matters.
     Used,
-    /// For how many milliseconds it is denied, or nothing.
+    /// The milliseconds for which it is denied, or nothing.
     Wait,
-    /// For how many milliseconds the lock is held, or nothing; then nothing that matters.
+    /// The milliseconds for which the lock is held, or nothing; then nothing that matters.
     Lock,
 }
 
@@ -82,7 +82,7 @@ impl Asked {
             ("NOW", self.now_ms.to_string()),
             ("WINDOW", window.to_string()),
             ("PREVIOUS", (window - 1).to_string()),
-            // As long as the random bytes that a client sends, and as the names of its threads.
+            // The same length as the random bytes that a client sends, and as the names of its threads.
             ("NUMBER", format!("{:016}", self.number)),
             ("OWNER", format!("{:036}:{}", 0, self.owner)),
             ("INTERVAL", (self.period_ms as f64 / 1000.0 / self.capacity as f64).to_string()),

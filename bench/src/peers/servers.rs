@@ -25,7 +25,7 @@ const LEASE: u64 = 30_000;
 #[derive(Clone, Copy)]
 pub(super) struct Cost {
     pub(super) instructions: Option<f64>,
-    /// How many of them a second of a processor has.
+    /// The number of decisions in a second of a processor.
     pub(super) per_second: f64,
     /// The bytes of all keys at the end.
     pub(super) bytes: f64,
@@ -35,7 +35,7 @@ pub(super) struct Servers {
     counted: Counted,
     timed: Server,
     rounds: usize,
-    /// When it began, in milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     begin: u64,
 }
 

@@ -14,10 +14,10 @@ use crate::process::Server;
 /// The library that is preloaded into the server.
 const PRELOADED: &str = include_str!("counted.c");
 
-/// How long the server's timers run, in seconds: until it answers, and has finished its start.
+/// The time for which the server's timers run, in seconds: until it answers, and has finished its start.
 const TIMED: u64 = 8;
 
-/// How long callgrind may take for a command.
+/// The time that callgrind may take for a command.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A server under callgrind.
@@ -27,7 +27,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Starts `program`, of which nothing is counted yet.
+    /// Starts `program`, without counting yet.
     pub(crate) fn start(program: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let mut command = Command::new("valgrind");

@@ -18,9 +18,9 @@ pub(crate) struct Case {
     pub(crate) name: &'static str,
     /// The outcome of each decision.
     pub(crate) outcome: &'static str,
-    /// How many of the commands make one decision.
+    /// The number of commands of one decision.
     pub(crate) each: usize,
-    /// How many decisions are counted at a time at most, where each takes long.
+    /// The number of decisions that are counted at a time at most, where each takes long.
     pub(crate) most: usize,
     /// The commands before it.
     pub(crate) before: Vec<Cmd>,
@@ -318,7 +318,7 @@ fn plain_lock(name: &'static str, delete: impl Fn(&str) -> Cmd + 'static) -> Cas
     Case { each: 2, ..case(name, "acquired and released", lock) }
 }
 
-/// How many calls use up a limit that denies.
+/// The number of calls that use up a limit that denies.
 const USED_UP: usize = 2;
 
 /// Returns a case under each of these limits; the first one admits and the second one denies, after `calls_before`
@@ -338,7 +338,7 @@ fn locks(name: &'static str) -> Vec<Case> {
     let call = |operation: &Operation| call(operation, name);
     let lock = Lock::new(Duration::from_secs(30), Duration::from_secs(60)).expect("in range");
     let hold = |number: usize| {
-        // As unlike each other as random ones, and the same in every run.
+        // As different from each other as random ones, and the same in every run.
         let bits = (number as u128 / 2 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
         (OwnerId::from_u128(bits), HoldId::from_u128(bits))
     };

@@ -10,20 +10,20 @@ use super::callgrind::Counted;
 use super::cases::{self, Case};
 use super::{FLOOR, WARM_UP, prepare, worst};
 
-/// How many decisions are counted at a time.
+/// The number of decisions that are counted at a time.
 const COUNTED: usize = 800;
 
 /// The server's other work, as where a busy machine hands it requests in pieces, only adds to a count. So the
 /// least one is taken, once another is within this of it.
 const AGREE: f64 = 1.003;
 
-/// How often that is tried.
+/// The number of attempts.
 const MAX_ROUNDS: usize = 20;
 
-/// By how much a count may be higher on the same build of the server.
+/// The factor by which a count may be higher on the same build of the server.
 const SAME_BUILD: f64 = 1.01;
 
-/// By how much it may be higher on another build of the same version.
+/// The factor by which a count may be higher on another build of the same version.
 const OTHER_BUILD: f64 = 1.03;
 
 /// How many instructions a script takes in its worst state at most: about a millisecond, in which a server does nothing
@@ -66,7 +66,7 @@ impl Build {
 /// Counts the cases of lockage and compares them with the baseline, or writes it.
 ///
 /// # Errors
-/// A case that needs more than the baseline says, or in its worst state more than [`MOST`].
+/// A case that needs more than the baseline, or in its worst state more than [`MOST`].
 pub(super) fn run(counted: &mut Counted, record: bool) -> Result<()> {
     let server = Build::of(counted)?;
     // First, as in the test: the collector walks the garbage of the worst states in the server's Lua.

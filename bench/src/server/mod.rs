@@ -21,7 +21,7 @@ use crate::table::markdown;
 pub(super) use callgrind::Counted;
 use cases::Case;
 
-/// How many decisions are made first, and how many are measured.
+/// The number of decisions that are made first, and of those that are measured.
 const WARM_UP: usize = 64;
 pub(super) const MEASURED: usize = 1600;
 
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Measures only cases with this in their name.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Only counts instructions, and fails where a script needs more of them than `bench/instructions.json` says.
+    /// Only counts instructions, and fails where a script needs more of them than in `bench/instructions.json`.
     #[arg(long, conflicts_with = "only")]
     gate: bool,
     /// Writes the counts of now to that file.

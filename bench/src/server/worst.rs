@@ -14,7 +14,7 @@ use redis::Cmd;
 
 use super::cases::{Case, call, case};
 
-/// How many decisions of each are counted at a time.
+/// The number of decisions of each that are counted at a time.
 const COUNTED: usize = 16;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -251,7 +251,7 @@ fn stored_limits() -> Vec<Case> {
     let slot = reserved();
     let now = limit("min");
     let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero")).on_slow_path();
-    // As many costs as such a call takes; that fit, and that do not.
+    // The maximum number of costs in such a call; costs that fit, and costs that do not.
     let each = move |least: u64| {
         let costs = (0..MAX_SLOW_COSTS as u64).map(|number| least + number).collect();
         WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range")).on_slow_path()

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::ports::on_free_port;
 use connection::Connection;
 
-/// How long the port may be taken by connections that were closed.
+/// The time for which the port may be taken by connections that were closed.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A TCP proxy between any client and a Redis or Valkey server of this machine, without TLS.

@@ -1,4 +1,4 @@
-//! Where one request or reply ends and the next begins, in RESP2 and RESP3.
+//! The boundaries of requests and replies in RESP2 and RESP3.
 
 /// Returns the length of the first request or reply in `bytes`; `None` while it is incomplete.
 ///

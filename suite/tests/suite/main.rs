@@ -12,7 +12,7 @@ use lockage_core::{AnyCommand, Command};
 use lockage_memory::MemoryStore;
 use lockage_suite::{Bench, Faults, OwnClock, START_US};
 
-/// How a store is broken, and nothing where it is not.
+/// The defect of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Broken {
     Not,

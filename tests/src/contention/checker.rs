@@ -28,23 +28,23 @@ pub trait Model {
 /// A call, and when it was under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timed<T> {
-    /// When it began.
+    /// The time of its beginning.
     pub invoked: u64,
-    /// When its answer was there; of one without an answer [`NEVER`].
+    /// The time of its answer; of a call without an answer [`NEVER`].
     pub returned: u64,
     /// The call.
     pub op: T,
 }
 
-/// When a call ends that has no answer: it can be done at any time after its beginning, or never.
+/// The end of a call without an answer: it can be done at any time after its beginning, or never.
 pub const NEVER: u64 = u64::MAX;
 
 /// Calls on one object.
 #[derive(Clone, Debug)]
 pub struct Calls<T> {
-    /// Those with an answer.
+    /// The calls with an answer.
     pub answered: Vec<Timed<T>>,
-    /// Those without.
+    /// The calls without one.
     pub open: Vec<Timed<T>>,
 }
 
@@ -54,14 +54,14 @@ pub enum Verdict {
     /// The history is not linearizable: after this number of calls, in this state, none of the calls that must
     /// come next can.
     Impossible {
-        /// How many calls there is an order for.
+        /// The number of calls that have an order.
         done: usize,
         /// The state after them.
         state: String,
         /// Calls of which one would have to be next.
         next: Vec<String>,
     },
-    /// It has too many possible orders.
+    /// The calls have too many possible orders.
     TooHard,
 }
 
@@ -91,7 +91,7 @@ const MOST_STEPS: usize = 20_000_000;
 struct Search<'a, M: Model> {
     model: &'a M,
     open: &'a [Timed<M::Op>],
-    /// Those with an answer, by their beginnings. Behind them, the end of the list.
+    /// The calls with an answer, by their beginnings. After them, the end of the list.
     sorted: Vec<&'a Timed<M::Op>>,
     /// The list of those that have no place in the order yet: of each, the one before and after.
     before: Vec<usize>,

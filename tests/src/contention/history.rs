@@ -24,11 +24,11 @@ pub struct Entry {
     pub task: usize,
     /// The lock; the value that it guards has the same name.
     pub key: String,
-    /// In whose name it was called.
+    /// The owner of the call.
     pub owner: String,
-    /// When it began.
+    /// The time of its beginning.
     pub invoked: u64,
-    /// When its answer was there.
+    /// The time of its answer.
     pub returned: u64,
     /// Until when the caller holds the lock by its own account, as known when the call returned.
     pub deadline: Option<u64>,
@@ -69,18 +69,18 @@ impl Call {
 /// The outcome of an acquire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Acquired {
-    /// It is held, under this token, so often.
+    /// It is held, under this token, this number of times.
     Granted {
         /// The fencing token.
         token: u64,
-        /// How often its owner holds it now.
+        /// The number of the owner's holds now.
         holds: u64,
     },
     /// Somebody else holds it.
     Held(Holder),
     /// It was not done, as the caller learned.
     NotDone,
-    /// It is not known whether it was done: no answer came, or its caller did not wait for one.
+    /// It is unknown whether it was done: no answer came, or its caller did not wait for one.
     Unknown,
 }
 
@@ -98,13 +98,13 @@ pub struct Holder {
 /// The outcome of a release.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GivenBack {
-    /// The owner holds it so often now.
+    /// The owner has this number of holds now.
     Left(u64),
     /// It was not held under this grant. The holder, if there is one.
     NotHeld(Option<Holder>),
     /// The guard was dropped: it is given back in the background.
     Dropped,
-    /// The answer says nothing, and it is tried again in the background.
+    /// The answer does not say, and the release is tried again in the background.
     Unknown,
 }
 
@@ -126,7 +126,7 @@ pub enum Access<T> {
     Stale(u64),
     /// It was not done.
     NotDone,
-    /// It is not known whether it was done.
+    /// It is unknown whether it was done.
     Unknown,
 }
 

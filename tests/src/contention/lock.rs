@@ -30,7 +30,7 @@ struct Grant {
 /// A lock at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
-    /// How many grants there were. The last of them is held, if any is.
+    /// The number of grants. The last of them is held, if any is.
     grants: usize,
     holds: u64,
     /// The holds that calls without an answer took.
@@ -42,11 +42,11 @@ pub struct State {
 pub enum Op {
     /// Granted, where it was free.
     Grant(usize),
-    /// Held once more by its owner, and so often then.
+    /// Held once more by its owner, which has this number of holds then.
     Reenter(usize, u64),
-    /// Refused, since this grant was held so often.
+    /// Refused, since this grant had this number of holds.
     Refused(usize, u64),
-    /// Given back once; held so often then.
+    /// Given back once; this number of holds remains.
     Release(usize, u64),
     /// Not given back, since it was not held, but by this one, if by any.
     NotHeld(usize, Option<(usize, u64)>),
@@ -60,10 +60,10 @@ pub enum Op {
     Return(usize),
 }
 
-/// How leases are, and calls.
+/// The terms of leases and calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// For how long a grant lasts (ns).
+    /// The duration of a grant (ns).
     pub lease: u64,
     /// Answers can be lost, and releases sent once more: one that is answered with "not held" may have been done
     /// before, longer ago than the lock remembers.

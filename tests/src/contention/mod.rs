@@ -37,18 +37,18 @@ use trouble::Stage;
 pub use trouble::Trouble;
 use worker::{Client, Settings, Workload};
 
-/// How a run is.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// For how long tasks contend, at least; troubles that have begun go on to their end.
+    /// The time for which tasks contend, at least; troubles that have begun go on to their end.
     pub duration: Duration,
-    /// How many tasks each of the four processes has.
+    /// The number of tasks of each of the four processes.
     pub tasks: usize,
-    /// For how long a grant lasts.
+    /// The duration of a grant.
     pub lease: Duration,
-    /// How many locks there are.
+    /// The number of locks.
     pub keys: usize,
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
     /// Whether locks are taken at all.
     pub guarded: bool,
@@ -59,15 +59,15 @@ pub struct Plan {
 pub struct Outcome {
     /// The trouble during the run.
     pub trouble: Trouble,
-    /// How often.
+    /// The number of troubles.
     pub troubles: usize,
-    /// How many calls were made through redis-rs and fred.
+    /// The number of calls made through redis-rs and fred.
     pub calls: [u64; 2],
     /// The calls without an answer.
     pub unknown: [u64; 2],
     /// The numbers.
     pub report: Report,
-    /// For each lock, why there is no order of its calls; nothing where there is one.
+    /// For each lock, the reason why its calls have no order; nothing where they have one.
     pub locks: Vec<Option<String>>,
     /// The same for the guarded values.
     pub values: Vec<Option<String>>,
@@ -108,11 +108,11 @@ pub fn serve(program: &Path, plan: &Plan, trouble: Trouble, theme: Theme) -> Row
 struct Played {
     stage: Stage,
     trouble: Trouble,
-    /// How often it happened.
+    /// The number of troubles.
     troubles: usize,
     /// The file of each process, and the client of its calls.
     files: Vec<(Client, PathBuf)>,
-    /// Where these are.
+    /// The folder of the files.
     folder: TempDir,
 }
 

@@ -9,7 +9,7 @@ pub struct RegisterModel {
     open: Vec<usize>,
 }
 
-/// A value at some moment; zero is none.
+/// A value at some moment; zero means none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     token: u64,

@@ -25,7 +25,7 @@ pub struct Report {
     pub expired: usize,
     /// Locks that were lost because the store knew of no such grant.
     pub forgotten: usize,
-    /// How often two holders were both inside their own deadlines (L6).
+    /// The number of times that two holders were both inside their own deadlines (L6).
     pub overlaps: usize,
     /// The longest time for which two were.
     pub longest_overlap: Duration,
@@ -193,7 +193,7 @@ fn beliefs(entries: &[&Entry]) -> Vec<Belief> {
     grants.into_values().map(ended).collect()
 }
 
-/// Returns the calls that have a token of this kind: it, when it began, and when it was over.
+/// Returns the calls that have a token of this kind: the token, and the beginning and the end of the call.
 fn tokens(entries: &[&Entry], token: impl Fn(&Call) -> Option<u64>) -> Vec<[u64; 3]> {
     let of = |entry: &&Entry| Some([token(&entry.call)?, entry.invoked, entry.returned]);
     entries.iter().filter_map(of).collect()

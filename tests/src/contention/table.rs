@@ -12,7 +12,7 @@ use super::{Outcome, Trouble};
 pub struct Row {
     workload: String,
     trouble: Trouble,
-    /// Through redis-rs and fred.
+    /// The numbers of calls through redis-rs and fred.
     calls: [u64; 2],
     unknown: [u64; 2],
     /// The properties that did not hold.

@@ -29,21 +29,21 @@ use super::programs;
 pub struct Settings {
     /// Which process it is.
     pub process: usize,
-    /// Through which client it calls.
+    /// The client library of its calls.
     pub client: Client,
-    /// Where the locks are.
+    /// The servers of the locks.
     pub locks: Servers,
     /// The other servers of a quorum.
     pub others: Vec<Servers>,
     /// The server of the guarded values.
     pub values: String,
-    /// How many locks there are.
+    /// The number of locks.
     pub keys: usize,
-    /// How many tasks it has.
+    /// The number of tasks.
     pub tasks: usize,
-    /// For how long a grant lasts.
+    /// The duration of a grant.
     pub lease: Duration,
-    /// Where its chance begins.
+    /// The seed.
     pub seed: u64,
     /// Whether locks are taken at all.
     pub guarded: bool,
@@ -71,7 +71,7 @@ pub enum Client {
     Fred,
 }
 
-/// Where locks are.
+/// The servers of the locks.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Servers {
     /// On the server of this URL.

@@ -27,7 +27,7 @@ pub struct Corpus {
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     pub(super) steps: Vec<(Step, Seen)>,
-    /// The lines that it runs, of which scripts; from 1 on.
+    /// The executed lines of each script; from 1 on.
     lines: Vec<(ScriptId, usize)>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Call {
     pub fallback: Option<ScriptId>,
     /// All of them: the time, or empty, and the skew first; or numbers in binary: see [`readable`].
     pub arguments: Vec<String>,
-    /// Those for the fallback.
+    /// The arguments of the fallback.
     pub slow_path_arguments: Vec<String>,
     /// The second key, for a script of two keys.
     pub beside: Option<Beside>,

@@ -7,7 +7,7 @@ use lockage_sim::store::SimStore;
 
 use super::corpus::{Call, KEY, Recorded, Step, held_at};
 
-/// How often each script was called while the memory was full, and how often it was refused.
+/// The number of calls of each script while the memory was full, and of refusals.
 #[derive(Debug, Default)]
 pub struct WhereFull(pub BTreeMap<ScriptId, [u64; 2]>);
 

@@ -39,7 +39,7 @@ pub struct Living {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reason {
-    /// In words.
+    /// The reason in words.
     pub why: String,
     /// The part, the line as it is, and the line as the mutant has it.
     pub mutants: Vec<[String; 3]>,
@@ -132,7 +132,7 @@ fn tested_store() -> SimStore {
     store.expect("Lua gets its memory")
 }
 
-/// How many mutants, most often of a few lines, a thread takes at a time.
+/// The number of mutants, most often of a few lines, that a thread takes at a time.
 const AT_ONCE: usize = 16;
 
 /// The traces, the latest killers first: the next killer is most often near them.

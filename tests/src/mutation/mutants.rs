@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A file of `lua`, of which scripts are made.
+/// A file of `lua`, a part of scripts.
 #[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// Its name, without the ending.

@@ -24,7 +24,7 @@ const OPTIONS: [&str; 8] = [
     "0",
 ];
 
-/// How long a node goes on trying a manual failover.
+/// The time for which a node goes on trying a manual failover.
 const FAILOVER_ATTEMPT: Duration = Duration::from_secs(2);
 
 /// A running cluster: nodes 0 to 2 start as masters, node `n + 3` as the replica of node `n`. Dropping it kills
@@ -231,7 +231,7 @@ impl Cluster {
             .expect("a master gives away its own slots");
     }
 
-    /// Moves every key of the slot of `key` that is there, and says how many.
+    /// Moves every key of the slot of `key` that is there, and returns their number.
     ///
     /// # Panics
     ///

@@ -36,7 +36,7 @@ pub use lockage_suite::Proxy;
 pub use program::{major_version, program};
 pub use sentinels::Sentinels;
 
-/// How long anything may take that is waited for.
+/// The longest time for any wait.
 const DEADLINE: Duration = Duration::from_secs(40);
 
 /// A running server; dropping it kills the process and removes its folder.

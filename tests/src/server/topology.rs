@@ -12,7 +12,7 @@ pub(super) struct Node {
     master: Option<String>,
     linked: bool,
     slots: Vec<RangeInclusive<u16>>,
-    /// The slots that it is giving away, and to whom.
+    /// The slots that it is giving away, and the receivers.
     pub(super) migrating: Vec<(u16, String)>,
 }
 

@@ -14,7 +14,7 @@ use lockage_tests::server::Server;
 
 const LOCKS: u32 = 10_000;
 
-/// How long a lock is held without a renewal on a machine that has time for these.
+/// The time for which a lock is held without a renewal on a machine that has time for these.
 const LEASE: Duration = Duration::from_secs(6);
 
 /// The number of locks that measure the speed of calls here.

@@ -17,7 +17,7 @@ use lockage_tests::mutation::corpus::Corpus;
 use lockage_tests::mutation::mutants::{self, Mutant, Part};
 use lockage_tests::mutation::{Living, made_of, survivors};
 
-/// How many traces of each kind each mutant meets, and how many those that live through these.
+/// The number of traces of each kind for each mutant, and the number for the survivors of these.
 const TRACES: [u32; 2] = [8, 40];
 
 /// The same for a slice, which is small: recording takes longer than the search.
@@ -83,7 +83,7 @@ fn no_mutant_of_a_script_lives_without_a_reason() {
     assert!(dead.is_empty(), "these are listed as living, and are killed: {dead:#?}");
 }
 
-/// Returns the names in a list that are none of a file with mutants.
+/// Returns the names in a list that match no file with mutants.
 fn unknown(wanted: &str) -> Vec<&str> {
     let known = names();
     let words = wanted.split_whitespace().filter(|_| wanted != "all");

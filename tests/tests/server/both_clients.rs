@@ -64,7 +64,7 @@ async fn a_limiter_is_one() {
     }
 }
 
-/// E1: callers of both together are admitted as often as the limit says.
+/// E1: callers of both together are admitted within the limit.
 #[tokio::test]
 async fn together_they_admit_the_limit() {
     let server = Server::start();

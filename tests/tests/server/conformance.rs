@@ -27,7 +27,7 @@ async fn laws<S: Store>(name: &str, store: impl FnOnce(Arc<ManualClock>) -> S) {
     Bench { name, store, set_us: &set_us }.laws().await;
 }
 
-/// How far the caller's clock may be off the server's.
+/// The difference that the caller's clock may have from the server's.
 const SKEW: Duration = Duration::from_secs(3600);
 
 #[tokio::test]

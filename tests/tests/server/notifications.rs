@@ -15,7 +15,7 @@ use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
 use redis::Connection;
 
-/// How long a caller waits before it looks for itself.
+/// The time that a caller waits before it polls.
 const BOUND: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(60);
 

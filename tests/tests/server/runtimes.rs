@@ -126,7 +126,7 @@ fn connects<S: Store>(server: &Server, ends: bool, open: impl FnOnce(&str) -> S)
     assert!(left.is_ok(), "ends: {ends}, {left:?}");
 }
 
-/// Whether it was carried out is open, and no caller waits for ever.
+/// It is unknown whether the call was carried out, and no caller waits for ever.
 #[test]
 fn a_call_in_flight_ends_with_the_runtime_of_its_connection() {
     let server = Server::start();
@@ -201,7 +201,7 @@ fn moves(server: &Server, prefix: &str, store: impl Notifications) {
         'polls: loop {
             assert!(Instant::now() < deadline, "{prefix}: no message for `{id}`");
             let Ok(mut waiter) = live.block_on(store.listen(&key(id), Wake::All)) else { continue };
-            // As many times as one that hears nothing goes on listening.
+            // The number of times that a waiter without messages goes on listening.
             for _ in 0..9 {
                 let mut publish = redis::cmd("SPUBLISH");
                 publish.arg(key(id).as_str()).arg("").exec(&mut server.connection()).unwrap();

@@ -27,7 +27,7 @@ const STATES: [states::State; 7] = [
     states::NO_CONNECTIONS,
 ];
 
-/// In each state at once, each on a server of its own.
+/// Runs each state at once, each on a server of its own.
 async fn in_each_state<S: Store + Clone + 'static>(name: &'static str, store: fn(&Server) -> S) {
     let mut all = JoinSet::new();
     for state in STATES {

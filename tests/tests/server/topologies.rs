@@ -20,7 +20,7 @@ use redis::sentinel::{SentinelClient, SentinelServerType};
 
 use crate::stores;
 
-/// How far the caller's clock may be off the server's: much, here.
+/// The difference that the caller's clock may have from the server's: much, here.
 const SKEW: Duration = Duration::from_secs(3600);
 
 /// Runs the suite on a store that goes by this clock.

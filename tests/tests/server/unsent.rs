@@ -27,7 +27,7 @@ async fn is_not_sent<S: Store, R: Runtime>(name: &str, limiter: &Limited<S, R>) 
     assert!(matches!(answer, Err(Error::Store(StoreError::NotDone(_)))), "{name}: {answer:?}");
 }
 
-/// Starts a server that accepts connections, and says nothing.
+/// Starts a server that accepts connections, and never answers.
 fn silent() -> (Server, Proxy) {
     let server = Server::start();
     let proxy = Proxy::start(server.port());

@@ -18,7 +18,7 @@ use lockage_redis_rs::RedisStore;
 use lockage_tests::server::Server;
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// How long a caller waits before it looks for itself.
+/// The time that a caller waits before it polls.
 const BOUND: Duration = Duration::from_millis(100);
 const DEADLINE: Duration = Duration::from_secs(60);
 
@@ -109,14 +109,14 @@ async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Notifications>)
     assert_eq!(ear.silent(&latch.reset()).await, None);
 }
 
-/// One key of a store, its listeners, and another key whose messages say that all before them have come.
+/// One key of a store, its listeners, and another key whose messages show that all before them have come.
 struct Ear<'s, S> {
     store: &'s S,
     key: Key,
     listener: Listener,
     other: Key,
     others: Listener,
-    /// How many operations the latch of the other key has seen.
+    /// The number of operations that the latch of the other key has seen.
     told: u128,
 }
 

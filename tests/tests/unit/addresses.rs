@@ -114,7 +114,7 @@ proptest! {
         }
     }
 
-    /// Escaped as the errors say, any credentials are taken.
+    /// Any credentials are taken once they are escaped as in the errors.
     #[test]
     fn escaped_credentials_are_taken(user in "\\PC{1,12}", password in "\\PC{1,12}") {
         let escaped = |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02x}")).collect() };

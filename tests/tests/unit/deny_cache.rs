@@ -40,7 +40,7 @@ fn stats(limiter: &Limited) -> DenyCacheStats {
     limiter.deny_cache_stats().unwrap()
 }
 
-/// Asks until the future is ready or has been asked so often.
+/// Polls until the future is ready or the number of polls is reached.
 fn poll_times<F: Future>(future: std::pin::Pin<&mut F>, times: usize) -> Option<F::Output> {
     let (mut future, mut context) = (future, Context::from_waker(Waker::noop()));
     (0..times).find_map(|_| match future.as_mut().poll(&mut context) {

@@ -47,9 +47,9 @@ fn a_local_answer_is_the_stores_and_its_times_are_bounds() {
 /// The conditions of a run, apart from its traffic.
 #[derive(Clone, Debug)]
 struct Conditions {
-    /// By how much the process's clock goes too slowly, in millionths.
+    /// The slowness of the process's clock, in millionths.
     slow_ppm: i64,
-    /// Where within a microsecond of the store's the trace's times lie.
+    /// The place of the trace's times within a microsecond of the store's.
     fraction_ns: u64,
     /// Taken in turn.
     turns: Vec<Turn>,

@@ -169,7 +169,7 @@ fn a_lone_waiter_hardly_pays_for_the_others() {
     let trace = traffic("burst 2 every 100ms", 10);
     let waited = wait(&trace, bucket_of_one().limit(), EngineKind::Model, TIMEOUT);
     let tally = WaitTally::of(&waited);
-    // The answer to the first one says when.
+    // The answer to the first one has the time.
     assert_eq!((tally.at_once, tally.after_waiting, tally.calls), (100, 100, 200));
     let times = tally.times.unwrap();
     assert_eq!(times.max, Duration::from_millis(20));

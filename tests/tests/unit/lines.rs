@@ -1,4 +1,4 @@
-//! D16: callers wait for permits in line. Aims, in virtual time; cancellation, futures that nobody polls, failures.
+//! D16: callers wait for permits in line. Aims, in virtual time; cancellation, futures that are not polled, failures.
 
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -227,7 +227,7 @@ async fn a_line_spends_permits_taken_ahead() {
     assert!(store.calls() <= 75, "{} calls", store.calls());
 }
 
-/// D11: an answer that is lost costs its caller a retry, and nobody a permit or a place.
+/// D11: an answer that is lost costs its caller a retry, and costs no caller a permit or a place.
 #[tokio::test(start_paused = true)]
 async fn a_line_with_request_ids_loses_nothing_with_an_answer() {
     // A key remembers eight requests.
@@ -306,7 +306,7 @@ fn blocking_callers_wait_in_line() {
     assert!(store.calls() <= 40, "{} calls", store.calls());
 }
 
-/// A wait in shadow mode is none.
+/// A wait in shadow mode does not wait.
 #[tokio::test(start_paused = true)]
 async fn a_shadow_does_not_wait() {
     let (limiter, _) = limiter("token-bucket 1/min burst 1");

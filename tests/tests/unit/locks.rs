@@ -63,7 +63,7 @@ async fn refused(locks: &Locks<Memory, Tokio>) -> Holder {
     }
 }
 
-/// On the way there, and back.
+/// The delays on the way there, and back.
 type Delays = (Duration, Duration);
 
 #[derive(Clone, Debug)]

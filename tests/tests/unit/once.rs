@@ -269,7 +269,7 @@ async fn a_result_that_cannot_be_read_is_told() {
     }
 }
 
-/// A cached value that cannot be read is none: it is built anew, by one for all, and overwritten.
+/// A cached value that cannot be read counts as absent: it is built anew, by one for all, and overwritten.
 #[tokio::test(start_paused = true)]
 async fn a_cached_value_that_cannot_be_read_is_built_anew() {
     let (locks, _) = locks();

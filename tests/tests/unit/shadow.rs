@@ -169,7 +169,7 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
     vec![decided.unwrap()]
 }
 
-/// A wait comes back at once, and says for how long it would have been.
+/// A wait returns at once, with the time that it would have taken.
 #[tokio::test(start_paused = true)]
 async fn nobody_waits() {
     let store = FailingStore::new(memory().0);

@@ -1,4 +1,4 @@
-//! How many script calls a request under a stored limit takes, and of which script.
+//! The number and kind of script calls of a request under a stored limit.
 
 use std::sync::{Arc, Mutex};
 

@@ -151,7 +151,7 @@ async fn what_was_not_done_is_tried_again() {
     assert_eq!((store.calls(), store.executions()), (6, 1));
 }
 
-/// For no longer than the timeout, and then it is said that it was not done.
+/// Tries last no longer than the timeout, and then the error is "not done".
 #[tokio::test(start_paused = true)]
 async fn it_is_not_tried_for_longer_than_the_timeout() {
     let store = store();

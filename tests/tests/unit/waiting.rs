@@ -28,7 +28,7 @@ fn limiter(limit: &str) -> (Limited, FailingStore<MemoryStore<TokioClock>>) {
     (Limiter::new(timed, limit.parse().unwrap()), store)
 }
 
-/// It is admitted no earlier than the store said, D2, and not much later.
+/// A waiter is admitted no earlier than the reported time (D2), and not much later.
 #[tokio::test(start_paused = true)]
 async fn a_wait_ends_when_the_permit_is_there() {
     let (limiter, store) = limiter("token-bucket 2/s burst 2");

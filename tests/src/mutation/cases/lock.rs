@@ -60,7 +60,7 @@ fn of_holders() -> Cases {
         held(3).replace(" 1000 ", " 1000  "),
         head(1, "1000 900 6000 0 0 0") + &holds(2) + &broken,
         head(1, "3000 2900 6000 0 1900 0") + &holds(1),
-        // An owner that is none.
+        // An invalid owner.
         of_one[..34].to_owned() + &of_one[35..] + &holds(1),
     ];
     let mut calls = Vec::new();
@@ -301,7 +301,7 @@ fn of_numbers() -> Cases {
 fn of_late() -> Cases {
     let (now, longest) = ((1_u64 << 53) - (1 << 51) - 1, 1_u64 << 50);
     let mut calls = Vec::new();
-    // The third is kept until one microsecond behind that range, but for its end.
+    // The third is kept until one microsecond behind that range, except for its end.
     for (lease, remember) in [(longest, longest), (1, 1), (longest, 375_299_968_947_542)] {
         for script in [LockAcquire, FastLockAcquire] {
             let words = format!("{now} {remember} {} {} {lease} {now} 0 - -", id(1), id(10));

@@ -46,7 +46,7 @@ fn damaged() -> Cases {
     let records = [1, 4, 12, 20, 29]
         .into_iter()
         .flat_map(|at| wrong.map(|entry| log(200, 30, &[(at, entry)])));
-    // Without a cost, of which the total says nothing.
+    // Without a cost, which the total omits too.
     let free = [(12, "1012:0"), (29, "1029:0")]
         .map(|entry| log(200, 30, &[entry]).replacen(" 30 1029", " 29 1029", 1));
     Cases { records: records.chain(free).collect(), calls: calls(200, &[1, 15, 25, 200]) }

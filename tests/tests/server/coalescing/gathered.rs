@@ -157,7 +157,7 @@ async fn what_was_not_done_of_several_is_tried_again() {
     }));
     assert_eq!((store.calls(), store.executions()), (22, 20));
 
-    // A store that says nothing has taken none of them for sure.
+    // A store that never answers has certainly taken none of them.
     store.always(Fate::Silence);
     assert!(twenty(&timed, "a").await.iter().all(unknown));
     store.always(Fate::NotDone);

@@ -19,7 +19,7 @@ const CALLERS: u64 = 200;
 const ROUNDS: u64 = 200;
 /// Some callers are denied.
 const CAPACITY: u64 = 7500;
-/// How long it may take at most: a caller would wait for ever.
+/// The longest time that it may take: a caller would wait for ever.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

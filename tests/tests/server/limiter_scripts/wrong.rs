@@ -1,4 +1,4 @@
-//! Records that cannot be read, and arguments that are none.
+//! Records that cannot be read, and invalid arguments.
 
 use lockage_core::ScriptId::{
     LimiterAcquire, LimiterAdjust, LimiterPeek, LimiterReserve, LimiterReset, LimiterSettle,

@@ -24,9 +24,9 @@ pub(crate) enum Step {
     Execute,
     /// The same, and it is answered.
     Answer,
-    /// It fails, and says that it was not done, if so.
+    /// It fails as not done, or as unknown if it was carried out.
     NotDone,
-    /// It fails, and does not know.
+    /// It fails without a known outcome.
     Unknown,
     /// The store has a bug.
     Panic,
@@ -39,7 +39,7 @@ pub(crate) struct Call {
     pub(crate) costs: Vec<u64>,
     /// The store's time at which it was carried out, if it was.
     pub(crate) executed: Option<Timestamp>,
-    /// How it ended, unless it was dropped.
+    /// Its end, unless it was dropped.
     pub(crate) end: Option<End>,
     /// It is neither at its end nor dropped.
     pub(crate) live: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Gate {
     pub(crate) memory: MemoryStore<Arc<ManualClock>>,
     /// Whether it takes several keys in one call: it carries them out one after the other.
     supports_batch: bool,
-    /// How many arguments stand before the costs.
+    /// The number of arguments before the costs.
     head: usize,
     calls: Arc<Mutex<Vec<Call>>>,
     meanwhile: Arc<OnceLock<Meanwhile>>,

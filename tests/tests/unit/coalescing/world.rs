@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// Answers all calls and polls all woken callers, but for `stalled` ones, until none is left.
+    /// Answers all calls and polls all woken callers, except for `stalled` ones, until none is left.
     pub(crate) fn settle(&self, stalled: impl Fn(usize) -> bool) {
         for _ in 0..ROUNDS {
             let woken: Vec<usize> =

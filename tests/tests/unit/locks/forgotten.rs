@@ -16,7 +16,7 @@ fn late(store: &Memory) -> Locks<Late, Tokio> {
     Locks::new(RetryStore::new(late, Tokio, SECOND), LEASE).unwrap()
 }
 
-/// L10: no late copy of an acquire takes permits for nobody, however many others have held them since.
+/// L10: no late copy of an acquire takes permits without a holder, however many others have held them since.
 #[tokio::test(start_paused = true)]
 async fn l10_a_late_copy_of_forgotten_permits_takes_nothing() {
     let (others, store) = locks();
@@ -31,7 +31,7 @@ async fn l10_a_late_copy_of_forgotten_permits_takes_nothing() {
     assert_eq!((used, grants), (0, Vec::new()));
 }
 
-/// L10: no late copy of an acquire takes a side for nobody, however many others have held it since.
+/// L10: no late copy of an acquire takes a side without a holder, however many others have held it since.
 #[tokio::test(start_paused = true)]
 async fn l10_a_late_copy_of_a_forgotten_side_takes_nothing() {
     for writes in [false, true] {

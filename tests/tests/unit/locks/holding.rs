@@ -37,7 +37,7 @@ async fn an_owner_takes_it_more_than_once() {
     assert_eq!(inner.release().await.unwrap(), Released::Free);
 }
 
-/// L2: an owner is whom its name says, and no thread or task: another one can take the lock again for it, and give it back.
+/// L2: an owner is a name, and no thread or task: another task can take the lock again for it, and give it back.
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_no_thread() {
     let (locks, store) = locks();
@@ -106,7 +106,7 @@ async fn a_renewal_that_fails_is_repeated_until_it_is_done() {
     assert_eq!(guard.release().await.unwrap(), Released::Free);
 }
 
-/// Work ends with the lock, and says why.
+/// Work ends with the lock, and reports the reason.
 #[tokio::test(start_paused = true)]
 async fn work_is_stopped_when_the_lock_is_lost() {
     let (locks, store) = locks();

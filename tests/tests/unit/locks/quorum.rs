@@ -58,7 +58,7 @@ async fn it_lasts_as_long_as_a_majority() {
     }
 }
 
-/// It outlasts the loss of fewer than half of the servers, those that refuse and those that say nothing.
+/// It outlasts the loss of fewer than half of the servers, whether they refuse or never answer.
 #[tokio::test(start_paused = true)]
 async fn a_minority_may_be_away() {
     let (quorum, stores) = servers(5);
@@ -67,7 +67,7 @@ async fn a_minority_may_be_away() {
     stores[1].always(Fate::NotDone);
     let begin = Instant::now();
     let guard = got(lock.try_acquire().await);
-    // A server that says nothing is not waited for to the end of its timeout.
+    // A call does not wait for a silent server to the end of its timeout.
     assert!(begin.elapsed() < SECOND / 2, "{:?}", begin.elapsed());
     assert_eq!(guard.granted(), 3);
     sleep(LEASE * 2).await;

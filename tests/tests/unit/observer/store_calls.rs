@@ -46,7 +46,7 @@ async fn each_attempt_is_told_with_how_it_ended() {
     assert_eq!(calls(&log), [(acquire, How::TimedOut, SECOND)]);
 }
 
-/// A caller that goes away says nothing about the store.
+/// A caller that goes away is no sign of the store's state.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_call_is_told_apart_from_one_without_an_answer() {
     let (timed, store, log) = observed();

@@ -1,4 +1,4 @@
-//! E7 is attained: limiters in a time that the test moves admit, and waste, as much as it says.
+//! E7 is attained: limiters in a time that the test moves reach its bounds on admissions and waste.
 
 use std::time::Duration;
 
@@ -105,7 +105,7 @@ fn two_windows_and_what_is_held_meet() {
     scene.plain_admits(120 * SECOND_NS - 1000, 9);
     scene.admits(120 * SECOND_NS - 1000, scene.nodes(), 4);
     scene.plain_admits(120 * SECOND_NS, 10);
-    // In two microseconds it is the same, but for the request that opened the window.
+    // In two microseconds it is the same, except for the request that opened the window.
     scene.attains(180_000_000, 60_000_001, 2 * 10 + 2 * 4);
 }
 
@@ -121,7 +121,7 @@ fn a_bucket_flows_for_as_long_as_a_lease_on_a_slow_clock() {
     scene.attains(2_222_223, 1, 100 + 22 - 1);
 }
 
-/// E(T + λ) - 1: all of a window and all of the next one within a microsecond, but for the request that asked.
+/// E(T + λ) - 1: all of a window and all of the next one within a microsecond, except for the request that asked.
 #[test]
 fn a_window_that_was_held_meets_the_next_one() {
     let config = Config::window(Kind::FixedWindow, 10, 60_000_000);

@@ -11,7 +11,7 @@ use lockage_oracle::envelope::check_prefetched;
 use lockage_oracle::properties::{Check, require};
 use lockage_oracle::subject::Failure;
 
-/// When it begins, by the store's clock.
+/// The beginning, by the store's clock.
 const START_US: u64 = 1_763_697_600_000_000;
 /// A caller without an answer for so long gives up.
 const TIMEOUT_NS: u64 = 30_000;
@@ -22,18 +22,18 @@ pub(crate) struct Setup {
     pub(crate) config: Config,
     pub(crate) permits: u64,
     pub(crate) lease_us: u64,
-    /// By how much each node's clock is too slow, in millionths.
+    /// The slowness of each node's clock, in millionths.
     pub(crate) slow_ppm: Vec<u64>,
 }
 
 /// The next event, and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
-    /// After the step before.
+    /// The time after the step before.
     pub(crate) gap_ns: u64,
     pub(crate) node: usize,
     pub(crate) what: What,
-    /// How long its messages take.
+    /// The time that its messages take.
     pub(crate) there_ns: u64,
     pub(crate) back_ns: u64,
     pub(crate) fate: Fate,
@@ -59,7 +59,7 @@ pub(crate) enum Fate {
     Twice,
 }
 
-/// How a node of the tests is broken.
+/// The defect of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
     Not,
@@ -89,7 +89,7 @@ struct Node {
 /// One request for permits ahead.
 struct Asked {
     ask: Ask,
-    /// By the node's clock.
+    /// The time of the request, by the node's clock.
     sent: Duration,
     is_charged: bool,
     is_answered: bool,
