@@ -20,7 +20,7 @@ pub(crate) fn check_part<N: Display>(part: Option<&str>, names: &[N]) -> Result<
     Ok(())
 }
 
-/// How often and how long candidates are measured.
+/// The number and length of the measurements.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Rounds {
     /// Rounds per candidate, in turns; the table has the medians.

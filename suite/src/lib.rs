@@ -82,7 +82,7 @@ impl<S: Store + Clone> Bench<'_, S> {
 }
 
 impl<S> Bench<'_, S> {
-    /// Sets the clock to so much after the start.
+    /// Sets the clock to this time after the start.
     fn at(&self, since_start: Duration) {
         (self.set_us)(START_US + u64::try_from(since_start.as_micros()).expect("a short scenario"));
     }

@@ -2,7 +2,7 @@
 
 /// Returns the length of the first request or reply in `bytes`; `None` while it is incomplete.
 ///
-/// A reply's attributes belong to it. Whatever is no RESP counts as a line.
+/// A reply's attributes belong to it. Bytes that are not RESP count as a line.
 pub(super) fn frame_length(bytes: &[u8]) -> Option<usize> {
     let (mut at, mut values) = (0, 1);
     while values > 0 {

@@ -76,7 +76,7 @@ pub enum Acquired {
         /// The number of the owner's holds now.
         holds: u64,
     },
-    /// Somebody else holds it.
+    /// Another owner holds it.
     Held(Holder),
     /// It was not done, as the caller learned.
     NotDone,
@@ -158,7 +158,7 @@ impl Log {
 /// Reads such a file.
 ///
 /// # Panics
-/// Where it is none.
+/// Where the file cannot be read, or is not a history.
 pub fn read<T: DeserializeOwned>(path: &Path) -> Vec<T> {
     let file = BufReader::new(std::fs::File::open(path).expect("a history was written"));
     let entry = |line: io::Result<String>| -> T {

@@ -19,7 +19,7 @@ use crate::load::{Load, Shared, TIMEOUT, Tally, Told, call, used};
 pub const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Runs `fault` while callers go on for `id`, waits until they are admitted again, and checks the
-/// account: every admission was charged once, but for `lost` that the store may have forgotten.
+/// account: every admission was charged once, except for `lost` that the store may have forgotten.
 ///
 /// # Panics
 /// Where the account does not add up, or the client does not recover.

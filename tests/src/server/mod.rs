@@ -227,7 +227,7 @@ impl Server {
 
     /// Returns how many scripts the server has executed since it started, failed ones among them. An EVALSHA
     /// of a script that it does not know executes nothing and is not counted, nor is a call that it
-    /// turned down beforehand (a redirection, say).
+    /// turned down beforehand (such as a redirection).
     ///
     /// # Panics
     ///

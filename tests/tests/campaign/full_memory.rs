@@ -2,7 +2,7 @@
 //! memory left, or is refused before it has changed anything (D12); a call that frees or keeps something is never
 //! refused.
 
-// How often each script was called and refused, for the judgement of it.
+// Prints the calls and refusals of each script, for the judgement of it.
 #![allow(clippy::print_stdout)]
 
 use lockage_core::ScriptId;

@@ -5,7 +5,7 @@
 //! those that live: `LOCKAGE_MUTANTS=all cargo test -p lockage-tests --test campaign -- script_mutation:: --nocapture` names each
 //! that lives.
 
-// How many live of each part, for the judgement of them.
+// Prints the survivors of each part, for the judgement of them.
 #![allow(clippy::print_stdout)]
 
 mod by_hand;

@@ -25,7 +25,7 @@ impl<T: Clone> EachCall<T> {
     }
 }
 
-/// A store to which each call takes so long, and arrives also where its caller has given it up.
+/// A store to which each call takes these times, and arrives also where its caller has given it up.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
     pub(crate) store: FailingStore<MemoryStore<TokioClock>>,

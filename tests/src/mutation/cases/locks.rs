@@ -304,7 +304,7 @@ fn rw_locks() -> [Cases; 2] {
         format!("W2 9000 6000 6000 7000{}", grant("r", 1, 3000, 1)),
         format!("W2 9000 0 0 0{}", grant("r", 1, 3000, 1)),
         format!("W2 1000 2000 2000 0{}", grant("r", 2, 3000, 1)),
-        // A writer, behind whom another waits.
+        // A writer, with another waiting behind it.
         format!("W2 1000 2000 2000 0{}", grant("w", 1, 3000, 1)),
         format!("W2 1000 0 0 1|w{DIGITS} 901 3000 3500 {DIGITS}"),
         format!("W2 0 0 0 0{}", grant("w", 2, 1, 1)),

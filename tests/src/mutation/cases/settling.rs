@@ -119,7 +119,7 @@ pub(super) fn all() -> Vec<Cases> {
             "T1 1 100 10 950 1000|r 900 7 3 700 2 1 2 300 3 0 400",
             // In other digits than it is written in.
             "T1 1 100 10 900 1000|blocked 9000|r 900 07 3 900 1 1 3 900",
-            // The lowest level is none, or at an end of its range.
+            // The lowest level is invalid, or at an end of its range.
             "T1#1 100 10 900 1000 -1 7 3 900 1 1 3 900",
             "T1#1 100 10 900 1000 0.5 7 3 900 1 1 3 900",
             "T1#1 100 10 900 1000 0 7 3 900 1 1 3 900",

@@ -217,7 +217,7 @@ fn a_caller_that_is_not_polled_holds_up_no_other() {
     assert_eq!(world.told(stalled).unwrap().remaining, 4999, "it has been decided meanwhile");
 }
 
-/// Whatever is no single acquire goes by itself, past the queue.
+/// Calls other than single acquires go by themselves, past the queue.
 #[test]
 fn the_others_do_not_queue() {
     let world = world(1);

@@ -130,8 +130,9 @@ async fn l8_a_copy_on_a_broken_connection_is_given_back() {
     assert_eq!(holder(&store).await, None);
 }
 
-/// L10: where other callers' acquires may arrive for longer, since their timeout is longer, an acquire that could be a late
-/// copy of one of theirs is refused, and asked for again at once. So the lock is neither busy nor taken for nobody.
+/// L10: where other callers' acquires may arrive for longer, since their timeout is longer, an acquire that
+/// could be a late copy of one of theirs is refused, and asked for again at once. So the lock is neither busy nor
+/// taken without a holder.
 #[tokio::test(start_paused = true)]
 async fn l10_a_caller_with_a_shorter_timeout_asks_once_more() {
     let (locks, store) = locks();
@@ -151,8 +152,8 @@ async fn l10_a_caller_with_a_shorter_timeout_asks_once_more() {
     }
 }
 
-/// L10: no late copy takes the lock for nobody, also not one of the first acquire of its process, and however many others
-/// have held the lock since.
+/// L10: no late copy takes the lock without a holder, also not one of the first acquire of its
+/// process, and however many others have held the lock since.
 #[tokio::test(start_paused = true)]
 async fn l10_a_late_copy_of_a_forgotten_hold_takes_nothing() {
     let (others, store) = locks();

@@ -64,7 +64,7 @@ async fn a_waiter_has_it_within_the_lease_and_one_poll() {
     had.sort();
     assert!((LEASE..LEASE + POLL).contains(&had[0]), "{had:?}");
     assert!(had[19] < LEASE + POLL * 2, "{had:?}");
-    // One question in each half of a poll at most, but for the first ones.
+    // One question in each half of a poll at most, except for the first ones.
     let most = 20 * (LEASE.as_millis() / (POLL.as_millis() / 2) + 10);
     assert!(u128::from(store.calls()) < most, "{} calls", store.calls());
 }
@@ -99,7 +99,7 @@ async fn a_waiter_is_told_when_it_is_free() {
         let expected = SECOND * (waiter as u32 + 1);
         assert!((expected..expected + MILLI * 100).contains(end), "{waiter}: {end:?}");
     }
-    // Each takes it and gives it back, and none looks in vain, but for one look a poll.
+    // Each takes it and gives it back, and none looks in vain, except for one look a poll.
     let most = 1 + 2 * WAITERS + WAITERS * 2;
     assert!(store.calls() - calls <= most, "{} calls", store.calls() - calls);
 }

@@ -13,7 +13,7 @@ use lockage_oracle::subject::Failure;
 
 /// The beginning, by the store's clock.
 const START_US: u64 = 1_763_697_600_000_000;
-/// A caller without an answer for so long gives up.
+/// The time without an answer after which a caller gives up.
 const TIMEOUT_NS: u64 = 30_000;
 
 /// The nodes and their configuration.

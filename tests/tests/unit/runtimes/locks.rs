@@ -71,7 +71,7 @@ async fn l6_a_lock_outlives_the_executor_of_the_first_acquire() {
 #[tokio::test(start_paused = true)]
 async fn l6_a_lock_outlives_the_executor_of_its_acquire() {
     for ends in [true, false] {
-        // Somebody has acquired something on the other one; or the guard is looked at there; or it is waited for.
+        // A caller has acquired something on the other one; or the guard is looked at there; or it is waited for.
         for other in 0..3 {
             let world = World::new().await;
             let guard = world.acquire(1, "one").await;
