@@ -1,4 +1,4 @@
-//! A store that is chosen when the program runs.
+//! A store whose type is chosen at run time.
 
 use std::fmt;
 use std::future::Future;

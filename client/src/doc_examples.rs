@@ -1,4 +1,4 @@
-//! What the examples of verbs have in common, so that each shows its own lines alone.
+//! The common lines of the verbs' examples, so that each example shows only its own lines.
 
 /// Makes an example of these lines with a `store`; the first lines are hidden.
 macro_rules! example {

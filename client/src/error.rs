@@ -1,4 +1,4 @@
-//! Errors, told apart by what they say about the state.
+//! Errors, classified by the state that they leave behind.
 
 use std::fmt;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ pub enum StoreError {
     /// The key holds something that the command cannot work on. Nothing was changed, and a retry fails likewise.
     Record(RecordError),
     /// The store refuses the call until someone changes its setup or the program's: a password, rights, an address. A
-    /// retry fails likewise. The text says what would be right. Nothing was changed, unless the text says that a script
+    /// retry fails likewise. The text names the right setup. Nothing was changed, unless the text says that a script
     /// may have ended half way, by the rights to only some of its commands.
     ///
     /// A fallback does not answer such calls, and each call is tried anew, so that they go on once the setup is right.
@@ -144,7 +144,7 @@ impl From<RecordError> for StoreError {
     }
 }
 
-/// What a caller can do about an error.
+/// How a caller can react to an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -172,7 +172,7 @@ impl ErrorKind {
 }
 
 impl Error {
-    /// Returns what a caller can do about it.
+    /// Returns how a caller can react to it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Error::Key(_)
@@ -193,7 +193,7 @@ impl Error {
 }
 
 impl StoreError {
-    /// Returns what a caller can do about it.
+    /// Returns how a caller can react to it.
     pub fn kind(&self) -> ErrorKind {
         match self {
             StoreError::Record(RecordError::OperationReused) => ErrorKind::Refused,
@@ -261,7 +261,7 @@ impl std::error::Error for SharedCause {
     }
 }
 
-/// A script's reply without an outcome: the script ran, but the reply does not tell what it did.
+/// A script's reply without an outcome: the script ran, but its effect is unknown.
 impl From<ReplyError> for StoreError {
     fn from(error: ReplyError) -> Self {
         match error {

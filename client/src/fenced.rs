@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
 use crate::store::Store;
 
-/// The prefix of values that were given none.
+/// The default prefix of values.
 const DEFAULT_PREFIX: &str = "fenced";
 
 /// Values of bytes, by id, that are read and written with the fencing token of a lock. They accept no token older than

@@ -31,7 +31,7 @@
 //!
 //! # Locks
 //!
-//! [`Locks`] are held under leases that are renewed in the background, by guards that tell when they are lost.
+//! [`Locks`] are held under leases that are renewed in the background, by guards that notice when they are lost.
 //!
 //! ```
 //! # #[cfg(feature = "tokio")] {
@@ -59,12 +59,12 @@
 //!
 //! # Logs and metrics
 //!
-//! Limiters, locks and stores tell an [`observer`] what they do.
+//! Limiters, locks and stores report events to an [`observer`].
 //!
 //! # Outcomes and errors
 //!
 //! A denied request is a [`Decision`], not an error; [`Decision::ok`] makes it one, so that `?` turns a caller away. An
-//! [`Error`] tells whether a call was refused before anything was sent, certainly did not run, or may have run: see
+//! [`Error`] shows whether a call was refused before anything was sent, certainly did not run, or may have run: see
 //! [`StoreError`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

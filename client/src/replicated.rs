@@ -11,14 +11,14 @@ use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
-/// A store that can tell how many replicas have a command.
+/// A store that can report how many replicas have a command.
 ///
 /// A failover loses fewer writes if callers accept only those that replicas have acknowledged, but it can still lose
 /// some:
 ///
 /// - An acknowledged write survives only if a replica that acknowledged it is promoted. Redis does not promise that:
 ///   sentinels and clusters choose the replica that is farthest ahead of those that they reach.
-/// - Replicas acknowledge what they have in memory, not on disk.
+/// - Replicas acknowledge writes in memory, not on disk.
 /// - A command that too few have acknowledged is not undone. It ran, and may survive or not.
 ///
 /// So it makes no lock safe by itself: fencing tokens do.

@@ -112,8 +112,8 @@ impl<S: Store, R: Runtime> HasTimeout for RetryStore<S, R> {
 }
 
 impl<S: Store, R: Runtime> RetryStore<S, R> {
-    /// Makes attempts until one is answered, or another would be too late or unsafe. Each is told how long it may take.
-    /// Returns with the answer whether an earlier attempt may still be carried out.
+    /// Makes attempts until one is answered, or another would be too late or unsafe. Each gets the time that it may
+    /// take. Returns with the answer whether an earlier attempt may still be carried out.
     pub(crate) async fn attempts<T, F>(
         &self,
         waited: Duration,
@@ -128,7 +128,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
         loop {
             let patience = retry.patience(self.runtime.now());
             if patience.is_zero() {
-                // To send it now would be to know nothing of it.
+                // A call that is sent now would end without an answer.
                 return Err(self.told(last.unwrap_or((Failure::NotDone, None)), waited, attempts));
             }
             attempts += 1;
@@ -139,7 +139,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                 Some(answered) => {
                     let is_other_open = matches!(last, Some((Failure::Unknown, _)));
                     return match answered {
-                        // It is final, and says nothing of an attempt before.
+                        // It is final, and does not show whether an earlier attempt ran.
                         Err(StoreError::Misconfigured(cause)) if is_other_open => {
                             Err(self.told((Failure::Unknown, Some(cause)), waited, attempts))
                         }
@@ -148,7 +148,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                 }
             };
             let next = retry.after(failed.0, self.runtime.now(), self.runtime.random());
-            // A failure that leaves it open whether the call was done stays so, whatever comes after.
+            // After an ambiguous failure the call stays ambiguous, whatever comes after.
             let kept = match last.take() {
                 Some(unknown @ (Failure::Unknown, _)) => unknown,
                 _ => failed,
@@ -159,7 +159,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
         }
     }
 
-    /// Returns the error of a call whose attempts failed so.
+    /// Returns the error of a call whose attempts have failed.
     fn told(&self, (failure, cause): Failed, waited: Duration, attempts: u32) -> StoreError {
         match (failure, cause) {
             (Failure::NotDone, Some(cause)) => StoreError::NotDone(cause),
@@ -241,7 +241,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     {
         let each = Each::new(&self.store, calls);
         let attempt = |patience| each.attempt(patience);
-        // A call that may have been done is tried again by none but itself.
+        // Ambiguous calls of a batch are not retried.
         let result = self.attempts(patience.min(self.timeout), false, attempt).await;
         each.outcomes(result.err())
     }
@@ -263,7 +263,7 @@ impl<'a, S: Store, C: Command<Outcome: Send> + Sync> Each<'a, S, C> {
         Each { store, calls, outcomes }
     }
 
-    /// Attempts all calls that did not run yet, and returns whether any is left.
+    /// Attempts all calls that did not run yet. Fails with the error of the last one that did not run again.
     async fn attempt(&self, patience: Duration) -> Result<(), StoreError> {
         let left: Vec<usize> = {
             let outcomes = self.known();
@@ -319,7 +319,7 @@ impl fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let NoAnswer { timeout, waited, attempts, server, cause } = self;
         f.write_str("no answer")?;
-        // What the store says has the address already, where it is known.
+        // The cause has the address already, if it is known.
         if let (Some(server), None) = (server, cause) {
             write!(f, " from {server}")?;
         }

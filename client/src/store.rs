@@ -1,4 +1,4 @@
-//! The seam between machines that decide and stores that keep state.
+//! The interface between machines, which decide, and stores, which keep state.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The mutex and the atomics of what tasks share here: the standard library's, or loom's where loom explores it.
+//! The mutex and the atomics of shared state: the standard library's, or loom's in loom tests.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

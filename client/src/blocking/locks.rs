@@ -1,4 +1,4 @@
-//! Locks for callers that block.
+//! Locks for blocking callers.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -21,7 +21,7 @@ use crate::observer::Observer;
 use crate::retry_store::RetryStore;
 use crate::store::BlockingStore;
 
-/// The locks of one store, for callers that block the thread: [`Locks`] with the same names, guarantees and limitations.
+/// The locks of one store, for blocking callers: [`Locks`] with the same names, guarantees and limitations.
 ///
 /// One thread renews the leases of all locks of this value and its clones, one after the other.
 ///
@@ -111,7 +111,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
             .map(BlockingLocks)
     }
 
-    /// Sets what [`Locks::with_prefix`] sets.
+    /// Sets the prefix of all keys: see [`Locks::with_prefix`].
     ///
     /// # Errors
     /// [`KeyError`], as there.
@@ -119,22 +119,22 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
         self.0.with_prefix(prefix).map(BlockingLocks)
     }
 
-    /// Sets what [`Locks::with_poll`] sets.
+    /// Sets how often waiters poll: see [`Locks::with_poll`].
     pub fn with_poll(self, poll: Duration) -> Self {
         BlockingLocks(self.0.with_poll(poll))
     }
 
-    /// Sets what [`Locks::with_label`] sets.
+    /// Labels the holders of locks: see [`Locks::with_label`].
     pub fn with_label(self, label: Label) -> Self {
         BlockingLocks(self.0.with_label(label))
     }
 
-    /// Sets what [`Locks::with_observer`] sets.
+    /// Reports lease events to an observer: see [`Locks::with_observer`].
     pub fn with_observer(self, family: &str, observer: impl Observer) -> Self {
         BlockingLocks(self.0.with_observer(family, observer))
     }
 
-    /// Sets what [`Locks::with_longest_hold`] sets.
+    /// Caps the total hold time: see [`Locks::with_longest_hold`].
     ///
     /// # Errors
     /// [`ConfigError`], as there.
@@ -164,7 +164,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
         block_on(self.0.close());
     }
 
-    /// Returns what [`Locks::many`] returns.
+    /// Returns the locks of these names, to be acquired together: see [`Locks::many`].
     ///
     /// # Errors
     /// [`KeyError`], as there.
@@ -251,7 +251,7 @@ impl<S: BlockingStore + 'static> BlockingStripedLocks<S> {
         lock_name(id: &str) -> String = |name| name;
     }
 
-    /// Returns what [`StripedLocks::many`] returns.
+    /// Returns the locks of the stripes of these ids, to be acquired together: see [`StripedLocks::many`].
     ///
     /// # Errors
     /// [`KeyError`], as there.
@@ -272,7 +272,7 @@ impl<S: BlockingStore + 'static> BlockingMany<S> {
     }
 }
 
-/// Declares a guard of this module around an asynchronous one, which is there until it is released.
+/// Declares a blocking guard around an asynchronous one, which it holds until the release.
 macro_rules! guard {
     ($guard:ident, $of:ident, $released:ty) => {
         impl<S: BlockingStore + 'static> $guard<S> {
@@ -308,7 +308,7 @@ macro_rules! guard {
 
         impl<S: BlockingStore + 'static> Drop for $guard<S> {
             fn drop(&mut self) {
-                // What fails is repeated in the background.
+                // A failed release is repeated in the background.
                 self.0.take().into_iter().for_each(|guard| _ = block_on(guard.release()));
             }
         }
@@ -330,12 +330,12 @@ impl<S: BlockingStore + 'static> BlockingGuard<S> {
         self.held().token()
     }
 
-    /// Returns what [`LockGuard::holds`] returns.
+    /// Returns the owner's holds: see [`LockGuard::holds`].
     pub fn holds(&self) -> u64 {
         self.held().holds()
     }
 
-    /// Returns what [`LockGuard::owner`] returns.
+    /// Returns the owner: see [`LockGuard::owner`].
     pub fn owner(&self) -> OwnerId {
         self.held().owner()
     }
@@ -348,7 +348,7 @@ impl<S: BlockingStore + 'static> BlockingManyGuard<S> {
     }
 }
 
-/// Declares what the type inside of it has.
+/// Declares `Clone` and `Debug` by those of the inner type.
 macro_rules! as_inside {
     ($($type:ident<S $(, $kind:ident: $bound:ident)?>;)*) => {
         $(
@@ -379,12 +379,12 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    /// What callers that block do in another way or not at all: `lost` and `run` stop work that awaits something;
-    /// messages and replicas need an asynchronous store; a guard of several locks has their tokens; and an outcome is the same.
+    /// Methods without a blocking counterpart: `lost` and `run` stop work that awaits something; messages and replicas
+    /// need an asynchronous store; a guard of several locks has their tokens; and outcomes are of the same type.
     const OTHERWISE: [&str; 7] =
         ["with_wake_ups", "with_replicas", "lost", "run", "deadline", "of", "taken"];
 
-    /// Each public method of locks, handles and guards is one for callers that block.
+    /// Each public method of locks, handles and guards has a blocking counterpart.
     #[test]
     fn blocking_callers_have_what_asynchronous_ones_have() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");

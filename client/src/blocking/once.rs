@@ -1,4 +1,4 @@
-//! Work that runs once, and cached values, for callers that block.
+//! Work that runs once, and cached values, for blocking callers.
 
 use std::fmt;
 use std::time::Duration;
@@ -59,7 +59,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingRunOnce<S> {
 }
 
 impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingRunOnce<S, V> {
-    /// Does what [`RunOnce::run`] does, and blocks the thread.
+    /// Returns the result of this id's work, remembered or from a run now: see [`RunOnce::run`].
     ///
     /// # Errors
     /// [`WorkError`], as there.
@@ -88,7 +88,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingCached<S> {
 }
 
 impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
-    /// Does what [`Cached::get`] does, and blocks the thread.
+    /// Returns the value of this id, stored or built now: see [`Cached::get`].
     ///
     /// # Errors
     /// [`WorkError`], as there.
@@ -100,7 +100,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
         block_on(self.0.get(id, async || build()))
     }
 
-    /// Does what [`Cached::invalidate`] does, and blocks the thread.
+    /// Removes the value of this id: see [`Cached::invalidate`].
     ///
     /// # Errors
     /// [`Error`], as there.
@@ -109,7 +109,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
     }
 }
 
-/// Declares what both have: their settings, clones and what they print.
+/// Declares the common items of both types: settings, `Clone` and `Debug`.
 macro_rules! settings {
     ($($type:ident, $of:ident;)*) => {
         $(

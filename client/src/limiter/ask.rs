@@ -1,4 +1,4 @@
-//! What a caller asks for, and the answer.
+//! A caller's requests, and the answer.
 
 use std::slice::{from_mut, from_ref};
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Ask<'a> {
     pub(super) patience: Duration,
     /// The latest turn that the caller takes, where there may be turns.
     pub(super) latest_turn: Option<Duration>,
-    /// Names the request for that long: the store takes all calls under one name for one.
+    /// Names the request for that long: the store treats all calls with one name as one.
     pub(super) name: Option<(RequestId, Duration)>,
     /// Whether it must not wait for the calls of others.
     pub(super) goes_alone: bool,
@@ -46,7 +46,7 @@ pub(super) enum Mode<'a> {
 }
 
 impl Mode<'_> {
-    /// Returns whether what it admits is charged.
+    /// Returns whether admitted requests are charged.
     pub(super) fn charges(self) -> bool {
         !matches!(self, Mode::Peek(_))
     }
@@ -123,7 +123,7 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// The decisions on all costs of an [`Ask`]. All calls move one, so what few have is in a box.
+/// The decisions on all costs of an [`Ask`]. All calls move one, so its rare parts are in a box.
 pub(super) enum Answer {
     One(Decision),
     /// In the order of the costs.

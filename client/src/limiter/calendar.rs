@@ -1,4 +1,4 @@
-//! When the windows of a calendar begin, by the rules of time zones.
+//! The beginnings of calendar windows, by the rules of time zones.
 
 use std::sync::LazyLock;
 
@@ -24,7 +24,7 @@ pub fn bounded_at(window: CalendarWindow, now: Timestamp) -> CalendarWindow {
     window.with_boundaries([0, 1, 2, 3].map(|index| begins(first + index)))
 }
 
-/// Returns the first date of the window that this one is in, and what a window lasts.
+/// Returns the first date of the window that contains this date, and the length of a window.
 fn start(unit: CalendarUnit, date: Date) -> (Date, Span) {
     let since_monday = i64::from(date.weekday().to_monday_zero_offset());
     match unit {

@@ -1,4 +1,4 @@
-//! Whether the store is asked at all, after it has failed to answer.
+//! The circuit breaker of a limiter, which decides whether a call goes to the store after failures.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl Breaker {
 #[error("the circuit is open: the store did not answer the calls before")]
 struct CircuitOpen;
 
-/// A call whose end the circuit breaker learns. Equal reports are of one call.
+/// Reports the end of a call to a circuit breaker. Equal reports are of one call.
 #[derive(Clone)]
 pub(super) struct Report {
     pub(super) breaker: Arc<Breaker>,
@@ -74,7 +74,7 @@ impl PartialEq for Report {
     }
 }
 
-/// Returns whether the store is there: a refusal is an answer, too.
+/// Returns whether the store has answered: a refusal is an answer, too.
 pub(super) fn is_answered<T>(outcome: &Result<T, Error>) -> bool {
     !matches!(outcome, Err(Error::Store(error)) if error.is_absence())
 }

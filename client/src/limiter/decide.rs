@@ -1,4 +1,4 @@
-//! The way of a call through the options of its limiter.
+//! The path of a call through the options of its limiter.
 //!
 //! | | option | does | stands here because |
 //! |---|---|---|---|
@@ -102,7 +102,7 @@ impl<S: Store> Limiter<S> {
 
     /// Asks the deny cache, and then the store.
     async fn ask(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
-        // In a box: the future of every call would have room for all of it otherwise, and be moved with it.
+        // Boxed: otherwise the future of every call would contain all of it, and be moved with it.
         let Some(denials) = &self.options.deny_cache else { return Box::pin(self.call(ask)).await };
         if let Some(denied) = denials.answer(ask) {
             return Ok(denied);
@@ -137,7 +137,7 @@ impl<S: Store> Limiter<S> {
         answer
     }
 
-    /// Sends the command to the store. All but a plain acquire go in a box, so that its future has no room for them.
+    /// Sends the command to the store. All but a plain acquire are boxed, so that its future does not contain them.
     async fn send(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
         let Ask { key, source, .. } = *ask;
         let store = &self.store;
@@ -170,7 +170,8 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// Within so long, a caller whose turn it is asks, and its call ends; a shorter timeout of the store is enough for that.
+/// A caller whose turn has come asks, and its call ends, within this time, or within the store's timeout if that is
+/// shorter.
 const LONGEST_SILENCE: Duration = Duration::from_secs(1);
 
 impl<S: HasTimeout> Limiter<S> {
@@ -186,12 +187,13 @@ impl<S: HasTimeout> Limiter<S> {
         let subject = Subject { key: key.clone(), source: self.source.clone() };
         let silence = self.store.timeout().min(LONGEST_SILENCE);
         let place = self.lines.join(subject, cost, timeout, silence, runtime);
-        // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not beside it.
+        // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not in
+        // addition.
         let name = self.options.idempotency.as_ref().map(|idempotency| idempotency.name());
         let costs = [cost];
         let ask = Ask { name, ..Ask::new(id, &key, &self.source, &costs, Mode::Acquire) };
         loop {
-            // In shadow mode nothing is denied, so nobody waits.
+            // In shadow mode nothing is denied, so no caller waits.
             if self.options.shadow.is_none()
                 && let Some(denial) = place.turn(runtime).await
             {
@@ -219,17 +221,17 @@ impl<S: HasTimeout> Limiter<S> {
     }
 }
 
-/// What a command changes of a key, besides admitting requests.
+/// The part of a key that a command changes, besides admitting requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// What is charged: less of it may be denied afterwards.
+    /// The charge: less may be denied afterwards.
     Use,
-    /// All of it: permits that were granted before do not hold any more.
+    /// All of it: permits that were granted before are no longer valid.
     Key,
 }
 
 impl<S: Store> Limiter<S> {
-    /// Adjusts what is charged, once: the call is named, so that it can be retried.
+    /// Adjusts the charge once: the call is named, so that it can be retried.
     pub(super) async fn adjust(
         &self,
         id: &str,
@@ -246,7 +248,7 @@ impl<S: Store> Limiter<S> {
         self.change(id, change, &command).await
     }
 
-    /// Executes a command that changes what a key holds.
+    /// Executes a command that changes a key's state.
     pub(super) async fn change<C>(
         &self,
         id: &str,
@@ -261,7 +263,7 @@ impl<S: Store> Limiter<S> {
         self.source.execute(&self.store, &key, command).await
     }
 
-    /// Forgets what this process knows of a key, now and when the guard is dropped: also if the call fails or is given
+    /// Forgets this process's knowledge of a key, now and when the guard is dropped: also if the call fails or is given
     /// up, since it may have run.
     pub(super) fn forgetting<'a>(&'a self, key: &'a Key, change: Change) -> Forgetting<'a, S> {
         self.forget(key, change);
@@ -278,7 +280,7 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// A change of a key that is under way.
+/// A change of a key in progress.
 #[must_use]
 pub(super) struct Forgetting<'a, S: Store> {
     limiter: &'a Limiter<S>,

@@ -13,7 +13,7 @@ use super::shards::{Recent, Shards, recent};
 use crate::key::Key;
 use crate::sync::{MutexGuard, lock};
 
-/// What one limiter and its clones know.
+/// The memory of one limiter and its clones.
 pub(super) struct Denials {
     shards: Shards<Shard>,
     max_age: Duration,
@@ -66,7 +66,8 @@ impl Denials {
         Ticket { sent: (self.now)(), generation: self.shard(key).generation }
     }
 
-    /// Learns from the store's answer. A denial for want of an early turn does not hold for callers who take a later one.
+    /// Learns from the store's answer. A denial for want of an early turn does not hold for callers that take a later
+    /// one.
     pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
         for (&cost, decision) in ask.costs.iter().zip(answer.decisions()) {
             let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
@@ -87,7 +88,7 @@ impl Denials {
         let now = (self.now)();
         let mut shard = self.shard(key);
         shard.correct(key, cost, decision);
-        // A denial from before something was given back may be over.
+        // A denial from before a refund or a change may be over.
         if ticket.generation != shard.generation {
             return;
         }
@@ -130,7 +131,7 @@ impl Denials {
     }
 }
 
-/// What was known when the store was asked.
+/// The state of the memory when the store was asked.
 #[derive(Clone, Copy)]
 pub(super) struct Ticket {
     sent: Duration,
@@ -139,7 +140,7 @@ pub(super) struct Ticket {
 
 struct Shard {
     denials: Recent<Denial>,
-    /// Goes up with each key of this shard that is forgotten.
+    /// Increases with each key of this shard that is forgotten.
     generation: u64,
     hits: u64,
     misses: u64,
@@ -151,9 +152,9 @@ impl Shard {
         Shard { denials: recent(max_keys), generation: 0, hits: 0, misses: 0, evictions: 0 }
     }
 
-    /// Returns what is known to deny `cost` now. For a caller that would wait for less than the denial lasts, it is as
-    /// good as the store's. A caller that may wait longer is told no other cost's, because the store might say at once
-    /// that its own cost takes too long.
+    /// Returns the remembered denial that denies `cost` now. For a caller that would wait for less than the denial
+    /// lasts, it is as good as the store's. A caller that may wait longer gets no other cost's denial, because the
+    /// store might reply at once that its own cost takes too long.
     fn known(
         &mut self,
         key: &Key,
@@ -208,7 +209,7 @@ pub(super) struct Denial {
     believed_until: Duration,
     /// Not after the store counts the limiter as never used.
     reset_at: Duration,
-    /// Not after the turn of what is admitted next.
+    /// Not after the turn of the next admitted request.
     turn_at: Duration,
     reason: DenialReason,
     /// The limit that denies it.

@@ -6,7 +6,7 @@ use std::time::Duration;
 ///
 /// A denial says when the same request would be admitted. Until then the store denies that cost and every larger one
 /// too, because other traffic can only make it later. So a local verdict is the store's. The rest of the decision is a
-/// bound: `retry_after`, `turn_after` and `reset_after` are never above what the store would say, and `remaining` never
+/// bound: `retry_after`, `turn_after` and `reset_after` are never above the store's values, and `remaining` never
 /// below. `binding` and `parts` are those of the remembered denial.
 ///
 /// Each key has one remembered denial, that of the smallest cost. It answers `try_acquire`, `acquire_within` and

@@ -15,19 +15,19 @@ use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::BlockingStore;
 
-/// What a limiter decides while its store does not answer.
+/// The decisions of a limiter while its store does not answer.
 ///
-/// The fallback answers a call that ends as `NotDone` or `Unknown`, and its decision says so ([`Origin::Fallback`]).
-/// After several failures in a row the circuit breaker opens: calls no longer go to the store, except for occasional
-/// probes, until several probes in a row are answered (see [`CircuitBreakerConfig`]).
+/// The fallback answers a call that ends as `NotDone` or `Unknown`, and its decision has [`Origin::Fallback`]. After
+/// several failures in a row the circuit breaker opens: calls no longer go to the store, except for occasional probes,
+/// until several probes in a row are answered (see [`CircuitBreakerConfig`]).
 ///
 /// A call that was sent and not answered may have been charged as well; that can only admit less.
 ///
 /// # Stored limits
 ///
-/// Under a stored limit (see [`Limiter::stored`](crate::Limiter::stored)) the fallback uses the limit that this limiter read
-/// last for the id, of the 10,000 ids used last. [`Fallback::with_unread_limit`] says what applies to
-/// other ids. A limit per client is not divided into shares, since it is the client's own.
+/// Under a stored limit (see [`Limiter::stored`](crate::Limiter::stored)) the fallback uses the limit that this limiter
+/// read last for the id, of the 10,000 ids used last. [`Fallback::with_unread_limit`] sets the limit of other ids. A
+/// limit per client is not divided into shares, since it is the client's own.
 pub struct Fallback {
     instead: Instead,
     circuit_breaker: CircuitBreakerConfig,
@@ -66,8 +66,8 @@ impl Fallback {
     /// Applies this process's share of the limit, one part in `processes` (at least 1), in a store of this process such
     /// as `lockage_memory::MemoryStore`.
     ///
-    /// All shares together do not exceed the limit. A share begins unused, and the store does not learn what it
-    /// admitted. Each change from the store to the shares, and each change back, can admit up to the limit's capacity
+    /// All shares together do not exceed the limit. A share begins unused, and the store does not learn of its
+    /// admissions. Each change from the store to the shares, and each change back, can admit up to the limit's capacity
     /// once more. A share that rounds to nothing denies every request.
     pub fn local_share(processes: u64, store: impl BlockingStore + 'static) -> Self {
         Instead::Share { of: processes, store: Box::new(store) }.into()
@@ -107,7 +107,7 @@ impl Fallback {
         self.circuit_breaker
     }
 
-    /// Answers in the store's place where it did not answer, and another answer will do.
+    /// Answers in the store's place if it did not answer, and the request does not need the store.
     pub(super) fn answer(&self, ask: &Ask<'_>, error: Error) -> Result<Answer, Error> {
         let is_absence = matches!(&error, Error::Store(error) if error.is_absence());
         if ask.needs_store() || !is_absence {
@@ -141,7 +141,7 @@ impl Fallback {
         };
         let probe_every = self.circuit_breaker.probe_every();
         let (of, store) = match &self.instead {
-            // What a key gets that was never used.
+            // As for a key that was never used.
             Instead::Allow => return each(&|cost| unused(known.limit, cost, now)),
             Instead::Deny => return each(&|cost| denied(known.limit, cost, now, probe_every)),
             Instead::Share { of, store } => (*of, store),

@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 /// The network of an IPv6 address, which as text is the id of a client: `2001:db8:1:2::/64`.
 ///
 /// A client has any number of addresses in its network, and would have as many limits. `lockage-tower` and
-/// `lockage-sim` tell IPv6 clients apart by it.
+/// `lockage-sim` identify IPv6 clients by it.
 ///
 /// ```
 /// use lockage::limiter::Ipv6Network;

@@ -20,7 +20,7 @@ use crate::store::Store;
 #[derive(Clone)]
 pub(super) struct LimitSource {
     origin: Origin,
-    /// What tells calendar windows the time; none only where the system has no clock and none was given.
+    /// The clock of calendar windows; `None` only if the system has none and none was given.
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -54,7 +54,7 @@ impl LimitSource {
         LimitSource { origin: Origin::Given(Arc::new(limit)), clock: self.clock.clone() }
     }
 
-    /// Returns the time by the limiter's clock; the epoch where it has none, and needs none.
+    /// Returns the time by the limiter's clock; the epoch if it has none.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.as_ref().map_or(Timestamp::EPOCH, Clock::now)
     }
@@ -105,7 +105,7 @@ impl LimitSource {
         }
     }
 
-    /// Whether an admitted request may have to wait for a turn.
+    /// Returns whether an admitted request may have to wait for a turn.
     pub(super) fn may_have_turns(&self) -> bool {
         let is_queue = |limit| matches!(limit, Limit::LeakyBucket(_));
         self.limit().is_none_or(|limit| limit.parts().any(is_queue))
@@ -119,7 +119,7 @@ impl LimitSource {
         })
     }
 
-    /// Tells the known limit of `key` without a copy of one that was given.
+    /// Passes the known limit of `key` to a closure, without copying a given one.
     pub(super) fn with_known<T>(&self, key: &Key, tell: impl FnOnce(&Limit) -> T) -> Option<T> {
         match &self.origin {
             Origin::Given(limit) => Some(tell(limit)),
@@ -141,7 +141,7 @@ impl LimitSource {
         Some(followed.known_as(key, followed.last_seen()?))
     }
 
-    /// Returns what `key` is under, if this is its stored limit.
+    /// Returns the limit and the own key of `key`, if this is its stored limit.
     pub(super) fn known_as(&self, key: &Key, limit: StoredLimit) -> Known {
         match &self.origin {
             Origin::Given(_) => Known { limit: limit.limit(), own_key: None },
@@ -180,7 +180,7 @@ impl LimitSource {
             Origin::Given(limit) if !limit.has_calendar() => {
                 Ok(store.execute(key, command).await?)
             }
-            // Else the future of every call would have room for what few need.
+            // Boxed: otherwise the future of every call would contain it, and few need it.
             _ => Box::pin(self.execute_bound(store, key, command)).await,
         }
     }
@@ -264,7 +264,7 @@ impl LimitSource {
         Ok(Some(limit))
     }
 
-    /// Returns what a followed command came to, or the command for the client's own key.
+    /// Returns the outcome of a followed command, or the command for the client's own key.
     fn own_command<C: LimitCommand>(
         &self,
         key: &Key,
@@ -290,7 +290,7 @@ impl LimitSource {
     }
 }
 
-/// What becomes of a command on a key with a stored limit.
+/// The next step of a command on a key with a stored limit.
 enum Step<C: LimitCommand> {
     Done(C::Outcome),
     /// It is for this client's own key.
@@ -345,8 +345,8 @@ impl LimitSource {
         self.settled(followed, store, key, command, outcome).await
     }
 
-    /// Asks again where the call lacked the boundaries of a calendar window that has ended, and once more where another
-    /// limit took its place meanwhile, or the default.
+    /// Asks again if the call lacked the boundaries of a new calendar window, and once more if another limit or the
+    /// default took the limit's place meanwhile.
     async fn settled<S: Store, C>(
         &self,
         followed: &Followed,
@@ -408,7 +408,7 @@ fn unexpected() -> Error {
     StoreError::from(ReplyError::Unexpected).into()
 }
 
-/// Alike where calls under them can share one call.
+/// Equal if their requests can share one call.
 impl PartialEq for LimitSource {
     fn eq(&self, other: &Self) -> bool {
         match (&self.origin, &other.origin) {

@@ -1,8 +1,8 @@
 //! The lines of callers that wait for permits.
 //!
 //! A limiter, its clones, and its views under the same limit have one line for each key. [`Line`] decides; here each
-//! caller sleeps, looks when it is called, and leaves when it is dropped. Callers of several runtimes share a line: each
-//! sleeps by its own, and none asks for another.
+//! caller sleeps, looks when it is called, and leaves when it is dropped. Callers of several runtimes share a line:
+//! each sleeps by its own runtime, and asks for itself only.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::sync::AtomicUsize;
 
-/// So many keys share a lock, if there are that many.
+/// The expected number of keys, which determines the number of shards.
 const KEYS: usize = 16 * 1024;
 
 /// The lines of all keys that callers wait for. Shards are locked for a look, and never while a caller is woken.
@@ -54,7 +54,7 @@ impl Default for Lines {
 }
 
 impl Lines {
-    /// Takes a caller in.
+    /// Adds a caller to the line of its subject.
     pub(super) fn join(
         &self,
         subject: Subject,
@@ -84,7 +84,7 @@ impl Lines {
         }
     }
 
-    /// Permits of `key` were given back, or its limit was changed, by this limiter or a clone.
+    /// Calls the lines of `key`: this limiter or a clone has given permits back, or changed the limit.
     #[inline]
     pub(super) fn changed(&self, key: &Key) {
         if self.callers.load(Ordering::Relaxed) > 0 {
@@ -127,7 +127,7 @@ pub(super) struct Place<'a> {
     number: u64,
 }
 
-/// What a change of a line is for the others.
+/// Whether a change of a line concerns the other callers.
 enum Others {
     /// Some of them are to look.
     Called,
@@ -135,7 +135,7 @@ enum Others {
 }
 
 impl Place<'_> {
-    /// Waits until the caller is to ask; or returns its denial.
+    /// Waits until the caller is to ask, or returns its denial.
     pub(super) async fn turn(&self, runtime: &impl Runtime) -> Option<Decision> {
         loop {
             let now = runtime.now();

@@ -1,5 +1,5 @@
-//! Every interleaving of the callers who share what a limiter knows. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage --lib --target-dir target/loom`.
+//! Every interleaving of callers that share a limiter's memory. Run with `RUSTFLAGS="--cfg loom" cargo test --release
+//! -p lockage --lib --target-dir target/loom`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn denied() -> Decision {
     decision
 }
 
-/// A denial of before something was given back is not believed after it.
+/// A denial from before a refund is not repeated after it.
 #[test]
 fn what_was_given_back_is_not_denied_from_memory() {
     loom::model(|| {
@@ -53,7 +53,7 @@ fn what_was_given_back_is_not_denied_from_memory() {
                 denials.learn(&key, &source(), ticket, 1, &denied());
             })
         };
-        // The store has taken it back now.
+        // The store has executed the refund by now.
         let was_asked_before = asked.load(Ordering::SeqCst);
         denials.forget(&key);
         learner.join().unwrap();
@@ -67,7 +67,7 @@ fn report(breaker: &Arc<Breaker>) -> Option<Report> {
     breaker.admit().ok().map(|route| Report { breaker: Arc::clone(breaker), route })
 }
 
-/// Of those who come when a store that is away is to be probed, one asks it.
+/// Exactly one caller probes a store that is away.
 #[test]
 fn one_probes_a_store_that_is_away() {
     loom::model(|| {
@@ -89,14 +89,14 @@ fn one_probes_a_store_that_is_away() {
         let route = breaker.admit().ok();
         let routes = [route, other.join().unwrap()];
         let probes = routes.iter().filter(|route| **route == Some(Route::Probe)).count();
-        // Once it has answered, the other may ask it as ever.
+        // After its answer, the other caller may call the store as usual.
         assert!(probes == 1 && routes[1] != Some(Route::Store), "{routes:?}");
     });
 }
 
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Up to so many ahead, on a clock that shows an end of the lease once this says so.
+/// Returns permits with this many ahead, on a clock that shows the end of the lease once `is_later` is set.
 fn permits(ahead: u64, is_later: &Arc<AtomicBool>) -> Arc<Permits> {
     let (prefetch, later) = (Prefetch::new(ahead, LEASE), Arc::clone(is_later));
     let now = move || if later.load(Ordering::SeqCst) { SECOND + LEASE } else { SECOND };
@@ -115,7 +115,7 @@ fn granted() -> Decision {
     unused(limit(), 1, Timestamp::EPOCH).unwrap()
 }
 
-/// E7: what is held is spent once, and nothing of it once the clock shows the end of its lease.
+/// E7: held permits are spent once, and never after the clock shows the end of their lease.
 #[test]
 fn what_is_held_is_spent_once_and_within_its_lease() {
     loom::model(|| {
@@ -140,8 +140,8 @@ fn what_is_held_is_spent_once_and_within_its_lease() {
     });
 }
 
-/// A waiter for what another one asks for hears of its answer, whichever it is, and spends it if it is a grant; two
-/// that have one permit in view do not both get it.
+/// A waiter for another request's call is notified of its end, and spends a grant; two that wait for one permit do not
+/// both get it.
 #[test]
 fn who_waits_for_a_grant_hears_of_it() {
     for is_granted in [true, false] {
@@ -173,7 +173,7 @@ fn who_waits_for_a_grant_hears_of_it() {
     }
 }
 
-/// What was asked for before a reset is not spent after it, whenever it is granted.
+/// Permits that were requested before a reset are not spent after it, whenever they are granted.
 #[test]
 fn what_is_dropped_is_not_spent_after_it() {
     loom::model(|| {

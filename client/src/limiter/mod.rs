@@ -1,6 +1,7 @@
 //! A rate limiter on any store.
 //!
-//! `decide.rs` has the way of a call through the options. Each option is in a file of its own, and knows no other.
+//! `decide.rs` has the path of a call through the options. Each option is in a file of its own, and depends on no
+//! other.
 
 mod ask;
 mod calendar;
@@ -55,14 +56,14 @@ use limit_source::LimitSource;
 use line::Lines;
 use options::Options;
 
-/// The prefix of a limiter that was given none.
+/// The default prefix of limiters.
 const DEFAULT_PREFIX: &str = "lockage";
 
 /// Limits the requests of each id, under a limit that is given or stored.
 ///
 /// Limiters with the same store, prefix and id share their state, so give each limiter a prefix of its own
-/// ([`Limiter::with_prefix`]). Limiters of one prefix should have one limit. If the limit changes, what was used stays
-/// used: right after the change, at most the new capacity less that remains (see [`Limit`]).
+/// ([`Limiter::with_prefix`]). Limiters of one prefix should have one limit. If the limit changes, used permits stay
+/// used: right after the change, at most the new capacity minus the used permits is left (see [`Limit`]).
 ///
 /// On a [`RetryStore`](crate::RetryStore) it can also wait ([`Limiter::acquire_within`]), retry with request ids
 /// ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer known denials
@@ -111,8 +112,8 @@ impl<S: Store> Limiter<S> {
     /// Creates a limiter of one limit, with the prefix `lockage`.
     ///
     /// Limiters of one store with one prefix share their keys. Two of them under different limits, on one id, convert
-    /// its key whenever they alternate, which costs a second call and may deny more than either limit. Name what is
-    /// limited by [`Limiter::with_prefix`]:
+    /// its key whenever they alternate, which costs a second call and may deny more than either limit. Give each a
+    /// prefix of its own by [`Limiter::with_prefix`]:
     ///
     /// ```
     /// use lockage::Limiter;
@@ -150,8 +151,9 @@ impl<S: Store> Limiter<S> {
         Ok(Limiter { prefix: prefix.into(), ..self })
     }
 
-    /// Sets the clock that tells the day, week, month or year of a [`CalendarWindow`]; the default is the system's. On
-    /// `wasm32-unknown-unknown`, which has none, calls without a clock are [`Error::NoClock`](crate::Error::NoClock).
+    /// Sets the clock that determines the day, week, month or year of a [`CalendarWindow`]; the default is the
+    /// system's. On `wasm32-unknown-unknown`, which has none, calls without a clock are
+    /// [`Error::NoClock`](crate::Error::NoClock).
     ///
     /// The store's clock decides whether a window has ended. If the two clocks differ by more than a window,
     /// the call is refused: [`RecordError::ClockOff`](crate::store::RecordError::ClockOff).

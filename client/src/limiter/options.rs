@@ -22,7 +22,7 @@ use crate::retry_store::HasTimeout;
 use crate::runtime::{Runtime, Spawn};
 use crate::store::Store;
 
-/// The options of a limiter. Clones share what they know.
+/// The options of a limiter. Clones share their memory.
 #[derive(Clone, Default)]
 pub(super) struct Options {
     pub(super) observer: Option<Arc<Observed>>,
@@ -55,8 +55,8 @@ impl Options {
 }
 
 impl<S> Limiter<S> {
-    /// Tells `observer` what each request's caller is told, including errors, whichever option answers. A call that
-    /// waits is told at its end. `policy` names the limiter in the program's configuration; a limiter
+    /// Reports the caller's result of each request to `observer`, including errors, whichever option answers. A call
+    /// that waits is reported at its end. `policy` names the limiter in the program's configuration; a limiter
     /// [`under`](Limiter::under) another limit has the same.
     ///
     /// Without an observer, a call costs one more branch. [`observer`](crate::observer) has an example.
@@ -66,13 +66,13 @@ impl<S> Limiter<S> {
     }
 
     /// Enforces nothing, so that the limit can be tried on live traffic: every request comes back as allowed.
-    /// [`Decision::would_deny`] tells which ones the limit would have denied.
+    /// [`Decision::would_deny`] marks those that the limit would have denied.
     ///
     /// The store is asked and charged as usual. A request that would have been denied is not charged, so the limiter
     /// counts and decides as it will when it is enforced. [`Limiter::acquire_within`] does not wait:
     /// [`Decision::shadow`] has the verdict instead, and nothing is charged. In the queue of a
-    /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` tells how long the queue would
-    /// be.
+    /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` is the length that the queue
+    /// would have.
     ///
     /// A request without a decision comes back as allowed, of [`Origin::Fallback`](crate::limiter::Origin::Fallback): the store did not answer, the key
     /// holds something else, the queue of coalesced calls is full, or no limit is stored. Under a stored limit that was
@@ -101,8 +101,8 @@ impl<S> Limiter<S> {
         self.in_shadow_with(|_, _| ())
     }
 
-    /// Enters shadow mode (see [`Limiter::in_shadow`]), and tells `observer` of each request that the limit would have
-    /// denied, and of each call without a decision. The observer gets the id, and the caller's decision or the error.
+    /// Enters shadow mode (see [`Limiter::in_shadow`]), and reports to `observer` each request that the limit would
+    /// have denied, and each call without a decision. The observer gets the id, and the caller's decision or the error.
     /// It is called before the caller gets the answer, so it should take no time.
     ///
     /// ```
@@ -174,20 +174,20 @@ impl<S: Store> Limiter<S> {
         Ok(self)
     }
 
-    /// Takes permits ahead, for `try_acquire` and `acquire_within`. [`Prefetch`] says how much more that may admit.
-    /// Clones of the limiter share held permits; another limiter has its own.
+    /// Takes permits ahead, for `try_acquire` and `acquire_within`. [`Prefetch`] has the bounds of their effect on
+    /// admissions. Clones of the limiter share held permits; another limiter has its own.
     ///
-    /// A local decision says so ([`Origin::Prefetch`](crate::limiter::Origin::Prefetch)). Its `remaining` is the held
-    /// permits: that cost is certainly admitted until the lease ends, and more may be. Its `reset_after` is not above
-    /// what the store would say. A denial is always the store's, on the request alone, or the deny cache's.
+    /// A local decision has [`Origin::Prefetch`](crate::limiter::Origin::Prefetch). Its `remaining` is the held
+    /// permits: that cost is certainly admitted until the lease ends, and more may be. Its `reset_after` is never above
+    /// the store's. A denial is always the store's, on the request alone, or the deny cache's.
     ///
     /// While a call for permits ahead is in flight, other requests for the id wait for it if its permits suffice for
     /// them too. A grant serves them in their order, before all later requests. If the call is denied, fails, is
     /// dropped, or takes longer than the store's timeout since its caller is not polled, they go to the store themselves. A call dropped before its answer wastes its permits.
     ///
-    /// All other verbs go to the store, which counts held permits as used: `peek` tells what remains there. A reset or
-    /// a block by this limiter or its clones drops their held permits of the id. Other limiters can still spend theirs
-    /// until their leases end.
+    /// All other verbs go to the store, which counts held permits as used: `peek` returns what remains there. A reset
+    /// or a block by this limiter or its clones drops their held permits of the id. Other limiters can still spend
+    /// theirs until their leases end.
     ///
     /// It combines with request ids (a lost answer is then asked for again, and wastes nothing), a deny cache,
     /// coalescing (of single requests), a fallback and shadow mode.
@@ -295,10 +295,10 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// or 128 ids do.
     ///
     /// A request dropped before its call is sent is not sent. Dropped later, it may be charged: the call goes on for
-    /// the others, and is dropped with the last of them. Each tokio runtime sends the requests of its own callers, which
-    /// another one that ends or is blocked does not delay. If it ends itself, an unsent request is `NotDone`, and any
-    /// other `Unknown`. In a batch, each id gets its own outcome, and all ids share a failure of the call. All callers
-    /// in a failed call get its error; its shared cause is behind [`source`](std::error::Error::source). To
+    /// the others, and is dropped with the last of them. Each tokio runtime sends the requests of its own callers,
+    /// which another one that ends or is blocked does not delay. If it ends itself, an unsent request is `NotDone`, and
+    /// any other `Unknown`. In a batch, each id gets its own outcome, and all ids share a failure of the call. All
+    /// callers in a failed call get its error; its shared cause is behind [`source`](std::error::Error::source). For
     /// [`Limiter::with_fallback`] it is one failure, and each caller gets the fallback's answer.
     ///
     /// ```
@@ -336,7 +336,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     }
 }
 
-/// What a [`ConfigError::Conflict`] is about.
+/// The subject of a [`ConfigError::Conflict`].
 const REQUEST_IDS: &str = "request ids";
 const COALESCING: &str = "coalescing";
 

@@ -1,4 +1,4 @@
-//! What a limiter holds of each key.
+//! The permits that a limiter holds ahead, by key.
 
 use std::fmt;
 use std::mem;
@@ -21,7 +21,7 @@ use crate::key::Key;
 use crate::runtime::{Runtime, within};
 use crate::sync::{Mutex, lock};
 
-/// What one limiter and its clones hold.
+/// The permits that one limiter and its clones hold.
 pub(super) struct Permits {
     shards: Shards<Shard>,
     prefetch: Prefetch,
@@ -29,7 +29,7 @@ pub(super) struct Permits {
     wait: Box<Wait>,
 }
 
-/// Waits for the answer to another request, for as long as the call of one that is polled can take.
+/// Waits for the answer to another request, for as long as a polled call can take.
 type Wait =
     dyn Fn(oneshot::Receiver<Decision>) -> BoxFuture<'static, Option<Decision>> + Send + Sync;
 
@@ -41,8 +41,8 @@ struct Shard {
 /// One key.
 #[derive(Default)]
 struct Node {
-    /// The limit under which it was granted, and what may be prefetched under it: nothing in a queue, whose turns
-    /// belong to requests, or where the limit is too small.
+    /// The limit of the held permits, and its prefetch: `None` for a queue, whose turns belong to requests, or if the
+    /// limit is too small.
     limit: Option<(Limit, Option<PrefetchConfig>)>,
     held: Held,
     /// Not after the store counts the limiter as never used. A time of the runtime's.
@@ -51,17 +51,17 @@ struct Node {
     waiters: Arc<Waiters>,
 }
 
-/// The requests that wait for one call, in their order. The call keeps them too, as the key may be dropped before its
-/// answer. Locked under the lock of the shard only.
+/// The requests that wait for one call, in order. The call keeps them too, as the key may be dropped before its answer.
+/// Locked under the lock of the shard only.
 type Waiters = Mutex<Vec<Waiter>>;
 
-/// A request that the permits of the call suffice for. Once this is dropped, it goes on by itself.
+/// A request that the call's permits suffice for. Once this is dropped, the request goes on by itself.
 struct Waiter {
     cost: u64,
     answer: oneshot::Sender<Decision>,
 }
 
-/// What becomes of a request.
+/// The next step of a request.
 pub(super) enum Step<'a> {
     /// It is admitted.
     Spent(Decision),
@@ -69,7 +69,7 @@ pub(super) enum Step<'a> {
     Wait(oneshot::Receiver<Decision>),
     /// It is sent by itself.
     Alone,
-    /// It is sent with what is taken ahead.
+    /// It is sent together with a request for permits ahead.
     Ask(Asking<'a>),
 }
 
@@ -88,7 +88,7 @@ impl Permits {
         })
     }
 
-    /// Creates them for a limiter whose calls have this timeout. `limit` is the one that the limiter has.
+    /// Creates them for a limiter whose calls have this timeout. `limit` is the limiter's own, if it has one.
     pub(super) fn of_calls(
         prefetch: Prefetch,
         limit: Option<Limit>,
@@ -131,7 +131,7 @@ impl Permits {
         may_wait: bool,
     ) -> Step<'a> {
         let mut shard = self.shards.of(key);
-        // Read under the lock, so that nobody who was faster has seen a later time.
+        // Read under the lock, so that no faster caller has seen a later time.
         let now = (self.now)();
         let node = shard.keys.get_or_insert_mut_ref(key, Node::default);
         let Some(config) = node.under(limit, &self.prefetch) else { return Step::Alone };
@@ -189,7 +189,7 @@ impl Permits {
 }
 
 impl Node {
-    /// Returns what may be asked for under this limit. What was granted under another one is dropped.
+    /// Returns the prefetch under this limit. Permits that were granted under another one are dropped.
     fn under(&mut self, limit: &Limit, prefetch: &Prefetch) -> Option<PrefetchConfig> {
         match &self.limit {
             Some((known, config)) if known == limit => *config,
@@ -202,7 +202,7 @@ impl Node {
         }
     }
 
-    /// Admits a request by what is held, if that is enough.
+    /// Admits a request by held permits, if they suffice.
     fn serve(&mut self, cost: u64, told: &mut PrefetchStats, now: Duration) -> Option<Decision> {
         let (limit, _) = self.limit.as_ref()?;
         let left = self.held.spend(cost, now)?;
@@ -231,11 +231,11 @@ impl PrefetchStats {
     }
 }
 
-/// A call that asks for permits ahead. Dropped without an answer, what it asked for is lost, and its waiters go on.
+/// A call that asks for permits ahead. If it is dropped without an answer, its permits are lost, and its waiters go on.
 pub(super) struct Asking<'a> {
     permits: &'a Permits,
     key: &'a Key,
-    /// Under which it asks.
+    /// The limit under which it asks.
     limit: Box<Limit>,
     ask: flow::Ask,
     config: PrefetchConfig,
@@ -249,7 +249,7 @@ impl Asking<'_> {
         self.ask.ahead()
     }
 
-    /// Takes in the decision on all of it, and returns the one on the request that asked; `None` if that is to be sent
+    /// Records the decision on the whole call, and returns the one on its own request; `None` if that is to be sent
     /// alone. A grant is wasted unless the key is still under its limit.
     pub(super) fn answered(self, decision: Decision, source: &LimitSource) -> Option<Decision> {
         let is_under = || source.with_known(self.key, |known| *known == *self.limit) == Some(true);
@@ -268,7 +268,7 @@ impl Asking<'_> {
         }
     }
 
-    /// Takes in a grant of all of it, and returns the decision on the request that asked.
+    /// Records a grant of the whole call, and returns the decision on its own request.
     pub(super) fn granted(mut self, mut decision: Decision) -> Decision {
         let reset_at = not_after(self.sent, decision.reset_after);
         let left = self.end(|node, config, ask, told, now| {
@@ -284,7 +284,7 @@ impl Asking<'_> {
         decision
     }
 
-    /// The store has no room for all of it.
+    /// Records that the store has no room for the whole call.
     fn denied(mut self, retry_after: Duration) {
         self.end(|node, config, ask, told, now| {
             node.held.denied(config, ask, retry_after, now);
@@ -293,7 +293,7 @@ impl Asking<'_> {
         });
     }
 
-    /// Reports what came of the call, serves its waiters where that is a grant, and returns what is held then.
+    /// Records the result of the call, serves its waiters if it is a grant, and returns the permits that are then held.
     fn end(
         &mut self,
         report: impl FnOnce(
@@ -307,7 +307,7 @@ impl Asking<'_> {
         self.is_over = true;
         let mut shard = self.permits.shards.of(self.key);
         let Shard { keys, told } = &mut *shard;
-        // A key that was dropped meanwhile holds nothing, and is not to be held again.
+        // A key that was dropped meanwhile holds nothing, and is not added again.
         let mut dropped = Node::default();
         let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
         let now = (self.permits.now)();
@@ -323,7 +323,7 @@ impl Asking<'_> {
         drop(shard);
         for (waiter, answer) in waiters.into_iter().zip(answers) {
             if let Some(decision) = answer {
-                // It may have gone.
+                // The waiter may have left.
                 _ = waiter.answer.send(decision);
             }
         }

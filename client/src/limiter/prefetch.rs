@@ -16,8 +16,8 @@ const MAX_KEYS: usize = 10_000;
 ///
 /// where E is the envelope of the limit (E1 to E5). Both bounds are attained, and the store's decisions do not change
 /// otherwise. Permits unspent in their lease stay charged: at most k for each limiter and lease. Other callers may be
-/// denied because of them: at most what is held, and what was wasted until it has come back. The
-/// documentation of [`Prefetch`](lockage_core::flow::Prefetch) in the core has the proof.
+/// denied because of them: at most the held permits, and the wasted ones until they have come back. The documentation
+/// of [`Prefetch`](lockage_core::flow::Prefetch) in the core has the proof.
 ///
 /// It pays where an id is requested many times in each lease, and k is a small part of the limit. If the store has no
 /// room for the extra permits, or does not answer, requests go one by one until it has, or for a lease.

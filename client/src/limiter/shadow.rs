@@ -24,7 +24,7 @@ pub struct ShadowStats {
     pub failed: u64,
 }
 
-/// What one limiter and its clones have let through, and the observer.
+/// The statistics of one limiter and its clones in shadow mode, and the observer.
 pub(super) struct Shadow {
     observer: Observer,
     stats: Mutex<ShadowStats>,
@@ -39,7 +39,7 @@ impl Shadow {
         Shadow { observer: Box::new(observer), stats: Mutex::default() }
     }
 
-    /// Admits all requests, whatever was decided, and reports those that the limit would have denied.
+    /// Admits all requests, whatever their decisions, and reports those that the limit would have denied.
     pub(super) fn admit(
         &self,
         ask: &Ask<'_>,

@@ -1,4 +1,4 @@
-//! What is known of many keys, behind several locks.
+//! The memory of many keys, behind several locks.
 
 use std::hash::BuildHasher;
 use std::num::NonZeroUsize;
@@ -17,22 +17,22 @@ const MAX_SHARDS: usize = 64;
 /// The keys that were used last.
 pub(super) type Recent<V> = LruCache<Key, V, RandomState>;
 
-/// As many as `max_keys`.
+/// Returns a cache of at most `max_keys` keys.
 pub(super) fn recent<V>(max_keys: NonZeroUsize) -> Recent<V> {
-    // One with a capacity from the start would take all its memory at once.
+    // A cache with an initial capacity would allocate all its memory at once.
     let mut keys = LruCache::unbounded_with_hasher(RandomState::default());
     keys.resize(max_keys);
     keys
 }
 
-/// Shards, each of which knows some of the keys.
+/// Shards, each of which has some of the keys.
 pub(super) struct Shards<T> {
     shards: Box<[Mutex<T>]>,
     hasher: RandomState,
 }
 
 impl<T> Shards<T> {
-    /// For `max_keys` keys in all, each made for its part of them.
+    /// Creates shards for `max_keys` keys in all; `make` gets the keys of one shard.
     pub(super) fn new(
         max_keys: usize,
         what: &'static str,
@@ -44,7 +44,7 @@ impl<T> Shards<T> {
         Ok(Shards { shards, hasher: RandomState::default() })
     }
 
-    /// The one that knows `key`.
+    /// Returns the shard of `key`.
     pub(super) fn of(&self, key: &Key) -> MutexGuard<'_, T> {
         let index = self.hasher.hash_one(key) as usize % self.shards.len();
         lock(&self.shards[index])

@@ -1,4 +1,4 @@
-//! Limits that are stored, and what this process has seen of them.
+//! Stored limits, and this process's memory of them.
 
 use lockage_core::{Limit, Scope, StoredLimit};
 
@@ -33,7 +33,7 @@ impl StoredLimits {
     }
 
     /// Names the client that limits per client count: its keys are `prefix:{id}:client`. A process that keeps its name
-    /// over a restart keeps what it has used.
+    /// over a restart keeps its use.
     ///
     /// # Errors
     /// [`KeyError`] for an empty name, or one with a brace.
@@ -43,21 +43,21 @@ impl StoredLimits {
     }
 }
 
-/// Stored limits, and what was seen of them last.
+/// Stored limits, and those that were read last.
 pub(super) struct Followed {
     pub(super) limits: StoredLimits,
     seen: Shards<Recent<StoredLimit>>,
     last: Mutex<Option<StoredLimit>>,
 }
 
-/// The ids whose limits are remembered: those that were used last.
+/// The number of ids whose limits are remembered: those that were used last.
 const SEEN_IDS: usize = 10_000;
 
 /// The limit of a key, as far as this process knows.
 #[derive(Clone)]
 pub(super) struct Known {
     pub(super) limit: Limit,
-    /// Where the use of this client counts, if it counts by itself.
+    /// The key of this client's own use, under a limit per client.
     pub(super) own_key: Option<Key>,
 }
 
@@ -67,7 +67,7 @@ impl Followed {
         Followed { limits, seen, last: Mutex::new(None) }
     }
 
-    /// Returns what `key` is under, if this is its stored limit.
+    /// Returns the limit and the own key of `key`, if this is its stored limit.
     pub(super) fn known_as(&self, key: &Key, limit: StoredLimit) -> Known {
         let client = self.limits.client.as_deref();
         let client = client.filter(|_| limit.scope() == Scope::PerClient);

@@ -131,7 +131,7 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-/// # Adjusting what is charged
+/// # Adjusting the charge
 ///
 /// Each of these needs the store: no fallback answers it. With idempotency (see [`Limiter::with_idempotency`]) a call
 /// whose answer was lost is retried, and changes something once at most.
@@ -148,8 +148,9 @@ impl<S: Store> Limiter<S> {
         self.adjust(id, Change::Use, command).await
     }
 
-    /// Gives back up to `cost` (at least 1) of what `id` has used, the latest first, and returns that amount. What has
-    /// come back by itself does not count again, so no refund leaves more than the capacity. See [`Adjust::refund`].
+    /// Gives back up to `cost` (at least 1) of the use of `id`, the latest first, and returns that amount. Permits that
+    /// have come back by themselves do not count again, so no refund leaves more than the capacity. See
+    /// [`Adjust::refund`].
     #[doc = limiter_example!(
         r#"_ = limiter.try_acquire("user:42", 3).await?;"#
         r#"assert_eq!(limiter.refund("user:42", 5).await?.amount, 3);"#
@@ -197,8 +198,8 @@ impl<S: Store> Limiter<S> {
         self.adjust(id, Change::Use, command).await
     }
 
-    /// Forgets what `id` has used, its blocks, request ids and stored limit, and returns whether there was any.
-    /// [`Limiter::set_limit_afresh`] forgets what was used and keeps a limit.
+    /// Forgets the use of `id`, its blocks, request ids and stored limit, and returns whether there was any.
+    /// [`Limiter::set_limit_afresh`] forgets the use and stores a limit.
     #[doc = limiter_example!(
         r#"_ = limiter.try_acquire("user:42", 10).await?;"#
         r#"assert!(limiter.reset("user:42").await?);"#
@@ -264,7 +265,7 @@ impl<S: Store> Limiter<S> {
         self.change(id, Change::Use, &command).await
     }
 
-    /// Gives back all that was reserved for `id`.
+    /// Gives back the whole estimate of a reservation for `id`.
     #[doc = limiter_example!(
         r#"let reserved = limiter.reserve("user:42", 8, Duration::from_secs(60)).await?;"#
         r#"let reservation = reserved.reservation.expect("it is admitted");"#
@@ -280,11 +281,12 @@ impl<S: Store> Limiter<S> {
 
 /// # Storing limits
 ///
-/// These are the limiter's own verbs, since its options must drop what they know of an id (a denial, permits ahead)
-/// along with the old limit.
+/// These are the limiter's own verbs, since its options must forget an id's denial and permits ahead along with the old
+/// limit.
 impl<S: Store> Limiter<S> {
-    /// Stores the limit of `id`, in place of any other. What was used stays used: right afterwards, at most the new
-    /// capacity less that remains. A block stays, too. Requests and reservations are forgotten if the limit changes.
+    /// Stores the limit of `id`, in place of any other. Used permits stay used: right afterwards, at most the new
+    /// capacity minus the used permits is left. A block stays, too. Requests and reservations are forgotten if the
+    /// limit changes.
     #[doc = limiter_example!(stored:
         r#"limiter.set_limit("user:42", "sliding-log 3/min".parse::<StoredLimit>()?).await?;"#
         r#"assert_eq!(limiter.try_acquire("user:42", 1).await?.limit, 3);"#
@@ -313,7 +315,7 @@ impl<S: Store> Limiter<S> {
         self.store_limit(id, limit, SetLimit::if_absent).await
     }
 
-    /// Stores the limit of `id` and forgets what was used, including a block.
+    /// Stores the limit of `id` and forgets its use, including a block.
     #[doc = limiter_example!(stored:
         r#"let three: StoredLimit = "sliding-log 3/min".parse()?;"#
         r#"limiter.set_limit("user:42", three).await?;"#

@@ -40,8 +40,8 @@ use crate::store::Store;
 /// ```
 ///
 /// Values are text, or others [by their encoding](Self::with_encoding). A stored value that cannot be decoded, since
-/// another version of the program wrote it, counts as absent: it is rebuilt and overwritten. Two alternating versions
-/// would do so for ever: give each form of a value a [prefix](Self::with_prefix) of its own.
+/// another version of the program wrote it, counts as absent: it is rebuilt and overwritten. Two versions that run at
+/// once would rebuild it for ever: give each form of a value a [prefix](Self::with_prefix) of its own.
 pub struct Cached<S, R, V = String> {
     locks: Locks<S, R>,
     values: Fenced<RetryStore<S, R>>,
@@ -87,8 +87,8 @@ where
         Cached { locks, values, stale, encoding: PhantomData }
     }
 
-    /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: the stored one, or
-    /// what `build` makes now. A fresh value costs one call to the store.
+    /// Returns the value of this id, at most [`MAX_VALUE`](lockage_core::fenced::MAX_VALUE) bytes: the stored one, or a
+    /// new one from `build`. A fresh value costs one call to the store.
     ///
     /// # Errors
     /// [`WorkError`]. An error of `build` goes to its own caller, and the next caller builds.
@@ -142,11 +142,11 @@ where
                     // No later grant has a smaller token (L5).
                     let _: Access<()> = self.values.remove(id, holder.hold.token + 1).await?;
                 }
-                // That alone would be forgotten where the build goes on for longer than values are kept.
+                // That token alone would be forgotten if the build lasts longer than values are kept.
                 lock.fair().acquire().await?
             }
         };
-        // Stale, it has been built anew under a newer lock.
+        // A stale token means that the value was rebuilt under a newer lock.
         let _: Access<()> = self.values.remove(id, guard.token()).await?;
         guard.release().await?;
         Ok(())
@@ -158,7 +158,7 @@ where
         Ok(kept.and_then(|Kept { value, left }| Some((V::decode(value).ok()?, left))))
     }
 
-    /// Stores what was built. A value that took longer than its lock was held goes to its caller alone.
+    /// Stores the built value. A value whose build outlasted its lock goes to its caller alone.
     async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &[u8]) -> Result<(), Error> {
         let _: Access<()> = self.values.write(id, guard.token(), value).await?;
         guard.release().await?;

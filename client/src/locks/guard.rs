@@ -67,7 +67,8 @@ where
         Ok(released)
     }
 
-    /// Waits until the lock is lost, and returns why. A lock whose renewals succeed is never lost.
+    /// Waits until the lock is lost, and returns why. While its renewals succeed, a lock is lost only at its longest
+    /// hold time, or when its locks are closed.
     ///
     /// Meanwhile it makes renewals that are late because their task is blocked.
     pub async fn lost(&self) -> Loss {
@@ -85,7 +86,7 @@ where
 
     /// Runs `work` for as long as the lock is held, and drops it if the lock is lost first.
     ///
-    /// `work` can be stopped only where it awaits something. What it has sent before may still take effect; pass the
+    /// `work` can be stopped only where it awaits something. Requests that it has sent may still take effect; pass the
     /// [token](Self::token) along where that would do harm.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
@@ -114,7 +115,7 @@ where
         Ok(self.manager.status(self.id, now)? - now)
     }
 
-    /// Returns until when the lock is certainly held without a renewal, as [`Runtime::now`] tells the time. That is the
+    /// Returns until when the lock is certainly held without a renewal, by the clock of [`Runtime::now`]. That is the
     /// lease from the instant before it was asked for, less the most that clocks differ (L6, see
     /// [`own_deadline`](lockage_core::flow::own_deadline)).
     ///
@@ -137,7 +138,7 @@ pub(super) async fn run_until<T>(
 }
 
 impl<S, R> LockGuard<S, R> {
-    /// Tells the observer of this acquire, after this wait, and from now on of the lease's changes.
+    /// Reports this acquire, after this wait, to the observer, and from now on the lease's changes.
     pub(super) fn announce(&self, waited: Duration) {
         self.manager.announce(self.id, waited);
     }

@@ -23,12 +23,13 @@ use crate::observer::LeaseChange;
 use crate::runtime::Spawn;
 use crate::store::Store;
 
-/// After this many answers in a row that exceed a lease, the next one would too. A process that was stopped once has
+/// After this many answers in a row that exceed a lease, the next one would too. A process that was suspended once has
 /// one.
 const LATE_ANSWERS: u32 = 3;
 
-/// An attempt, or a change of a latch, asks so often at most. The first answer tells the store's time where it is not known, or was set; the second
-/// from when on an acquire cannot be a late copy of a forgotten one; and that may grow meanwhile.
+/// The most calls of one attempt, or of one change of a latch. The first answer has the store's time, if it was unknown
+/// or was set. The second has the time from which on an acquire cannot be a late copy of a forgotten one, and that time
+/// may grow meanwhile.
 pub(super) const ASKS: u32 = 4;
 
 /// A named thing that callers hold or wait for: a lock, permits of a semaphore, a side of a read-write lock, or a
@@ -110,14 +111,14 @@ where
     /// notified (see [`Locks::with_wake_ups`](super::Locks::with_wake_ups)). Waiting is not FIFO, except on
     /// [`fair`](super::LockHandle::fair) locks.
     ///
-    /// If this call is dropped before its end, nothing is held: what its last attempt may have acquired is released in
-    /// the background.
+    /// If this call is dropped before its end, nothing is held: a grant of its last attempt is released in the
+    /// background.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert!(!guard.is_lost());"
     )]
     /// # Errors
-    /// The [`Error`] of the first attempt that fails; [`Error::Upgrade`] for an upgrade that is not waited for;
+    /// The [`Error`] of the first attempt that fails; [`Error::Upgrade`] for an upgrade, which never waits;
     /// [`Error::TooSlow`] if several answers in a row take longer than a lease.
     pub async fn acquire(&self) -> Result<LockGuard<S, R>, Error> {
         match self.acquire_until(None).await? {
@@ -211,7 +212,7 @@ where
             let mut denied = match self.attempt(request, next).await? {
                 Ok(guard) => {
                     (place.pending, stray.pending) = (None, None);
-                    // Otherwise, the next waiter is woken: something may be left for it.
+                    // Otherwise the next waiter is woken, since there may be room for it.
                     if !guard.leaves_room() {
                         wait.done();
                     }
@@ -221,7 +222,7 @@ where
             };
             stray.pending = denied.stray.take().or(stray.pending.take());
             if denied.refusal.busy.is_none() {
-                // What came too late is released, and its id is spent.
+                // A grant that came too late is released, and its id is spent.
                 stray = Cleanup { manager: &self.manager, pending: None };
                 request = self.request(owner);
             }
@@ -268,7 +269,7 @@ where
         PendingRelease { key: self.key.clone(), request, what, until }
     }
 
-    /// Returns whether a grant in place of this denial would have ended by then.
+    /// Returns whether a grant in place of this denial would have ended before the answer.
     fn is_late(&self, Denied { refusal, took, .. }: &Denied) -> bool {
         refusal.busy.is_none() || *took >= own_deadline(Duration::ZERO, self.manager.span())
     }
@@ -283,7 +284,7 @@ where
     }
 
     /// Makes one attempt. Returns a guard, or why there is none. An acquire that came too late for the store has taken
-    /// nothing, and no copy of it will: it asks again at once, for later.
+    /// nothing, and no copy of it will: it asks again at once, with a later time limit.
     async fn attempt(
         &self,
         request: AcquireRequest,
@@ -344,7 +345,7 @@ where
         };
         let observer = self.options.observer.clone();
         let lease = Lease::new(self.key.clone(), request, grant.token, attempt.home, observer);
-        // What an earlier copy was granted has lasted since then, and not since before the first one.
+        // The grant of an earlier copy has lasted since that copy ran, which is not before the request was made.
         let since = sent.saturating_sub(request.kind.lease().saturating_sub(grant.left));
         let since = since.max(request.made);
         let guard = LockGuard::new(manager, lease, grant.holds, since);
@@ -368,7 +369,7 @@ where
 struct Denied {
     refusal: Refusal,
     took: Duration,
-    /// What releases a copy of it that may still arrive, if there is one.
+    /// The release of a copy of it that may still arrive, if there is one.
     stray: Option<PendingRelease>,
 }
 

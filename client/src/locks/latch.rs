@@ -24,16 +24,16 @@ where
     /// Closes an open latch with `count` (1 to 2^53 - 1) to count down, and returns whether it was open.
     ///
     /// # Errors
-    /// [`Error`]; [`Error::Config`] for a count out of range. [`StoreError::Unknown`] also if an answer was lost, and the
-    /// latch was changed so often since that it no longer knows whether this was done.
+    /// [`Error`]; [`Error::Config`] for a count out of range. [`StoreError::Unknown`] also if an answer was lost, and
+    /// too many changes since have made the latch forget this one.
     pub async fn set(&self, count: u64) -> Result<bool, Error> {
         let id = self.operation();
         let answer = self.change(|not_after| self.kind.set(count, id, not_after)).await?;
         Ok(matches!(answer, Answer::Done { .. }))
     }
 
-    /// Counts down by `count` (1 to 2^53 - 1), at most to zero, and returns what is left, which is zero for an open
-    /// latch.
+    /// Counts down by `count` (1 to 2^53 - 1), at most to zero, and returns the remaining count, which is zero for an
+    /// open latch.
     ///
     /// # Errors
     /// As [`LatchHandle::set`]. No count-down counts twice.
@@ -54,7 +54,7 @@ where
         self.wait_until(None).await.map(|_| ())
     }
 
-    /// Waits at most `timeout` until it is open, and returns what is left, which is zero when it is open.
+    /// Waits at most `timeout` until it is open, and returns the remaining count, which is zero when it is open.
     ///
     /// # Errors
     /// As [`LatchHandle::wait`].
@@ -62,7 +62,7 @@ where
         self.wait_until(Some(self.manager.runtime().now().saturating_add(timeout))).await
     }
 
-    /// Returns what is left.
+    /// Returns the remaining count, and when the latch opens at the latest.
     ///
     /// # Errors
     /// [`Error`].
@@ -70,7 +70,7 @@ where
         Ok(self.manager.store().execute(&self.key, &self.kind.inspect()).await?)
     }
 
-    /// Forgets the latch, which opens it. Returns what was left, if it existed.
+    /// Forgets the latch, which opens it. Returns the count that remained, if the latch existed.
     ///
     /// # Errors
     /// [`Error`].
@@ -90,8 +90,9 @@ where
         }
     }
 
-    /// Changes the latch, or learns why not. What came too late for the store has changed nothing, and no copy of it will:
-    /// it is asked again at once, for later, unless an earlier copy may have been done and is forgotten.
+    /// Changes the latch, or returns why not. A change that came too late for the store has changed nothing, and no
+    /// copy of it will: it is sent again at once, with a later time limit, unless an earlier copy may have run and is
+    /// forgotten.
     async fn change(
         &self,
         operation: impl Fn(Timestamp) -> Result<Operation, ConfigError>,

@@ -19,7 +19,7 @@ pub(super) struct Lease {
     pub(super) token: u64,
     /// The executor on which it was acquired, whose task renews it.
     pub(super) home: Executor,
-    /// Notifies of its loss. A later deadline is no event: a waiter checks the deadline that it knows again.
+    /// Notifies of its loss. A later deadline is no event: a waiter checks its known deadline again.
     pub(super) lost: Event,
     observer: Option<Arc<LeaseObserver>>,
 }
@@ -35,7 +35,7 @@ impl Lease {
         Lease { key, request, token, home, lost: Event::new(), observer }
     }
 
-    /// Tells the observer, if there is one.
+    /// Reports a change to the observer, if there is one.
     pub(super) fn tell<'a>(&self, change: impl FnOnce(&LeaseObserver) -> LeaseChange<'a>) {
         if let Some(observer) = &self.observer {
             observer.tell(self.request.kind, &self.key, change(observer));

@@ -1,5 +1,5 @@
-//! Every interleaving of a guard, the task that renews it and those who look at it. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage --lib --target-dir target/loom`.
+//! Every interleaving of a guard, the task that renews it, and the callers that check it. Run with `RUSTFLAGS="--cfg
+//! loom" cargo test --release -p lockage --lib --target-dir target/loom`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Runtime for () {
     }
 }
 
-/// As a caller on the executor of the acquire starts a task.
+/// Starts a task, as a caller on the executor of the acquire does.
 fn start(shared: &Arc<Shared<(), ()>>) {
     let mut state = shared.state();
     if state.needs_task() {
@@ -65,7 +65,7 @@ fn running(manager: &Manager) -> Running<(), ()> {
     Running { shared: Arc::clone(&manager.0), here: HOME, has_ended: false }
 }
 
-/// A lease whose renewal is under way, and its number.
+/// Returns a lease whose renewal is in flight, and its number.
 fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
     let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
     let request =
@@ -81,8 +81,8 @@ fn pending(lease: &Lease, until: Duration) -> PendingRelease {
     PendingRelease { key, request: lease.request, what, until }
 }
 
-/// Bug 25: a renewal that is answered while its lease is released, in either way, leaves nothing that would be
-/// renewed, and the release is there once.
+/// Bug 25: a renewal that is answered while its lease is released, in either way, leaves nothing to renew, and exactly
+/// one release.
 #[test]
 fn bug_25_a_renewal_and_a_release_that_meet_leave_nothing() {
     for answer in [Some(Ok(())), Some(Err(None)), None] {
@@ -103,8 +103,8 @@ fn bug_25_a_renewal_and_a_release_that_meet_leave_nothing() {
     }
 }
 
-/// L6: a holder that has been told that its lock is lost is never told otherwise, though a renewal comes in that was
-/// done; and what the task plans agrees with that.
+/// L6: once a holder has seen its loss, the lock stays lost, even if a successful renewal is answered later; and the
+/// task's plan agrees.
 #[test]
 fn l6_what_is_lost_stays_lost() {
     loom::model(|| {
@@ -123,7 +123,7 @@ fn l6_what_is_lost_stays_lost() {
     });
 }
 
-/// A waiter for the loss hears of it, whenever it begins to listen.
+/// A waiter for the loss is notified, whenever it begins to listen.
 #[test]
 fn a_loss_is_heard_of() {
     loom::model(|| {
@@ -145,7 +145,7 @@ fn a_loss_is_heard_of() {
     });
 }
 
-/// The task hears of a release that is left to it while it looks for one.
+/// The task is notified of a release that is left to it while it looks for one.
 #[test]
 fn a_pending_release_is_heard_of() {
     loom::model(|| {
@@ -168,7 +168,7 @@ fn a_pending_release_is_heard_of() {
     });
 }
 
-/// L6: the task of another executor hears of a renewal whose task ends with its executor, and makes it.
+/// L6: the task of another executor takes over a renewal whose task ends with its executor.
 #[test]
 fn l6_a_renewal_of_an_ended_task_is_taken_over() {
     loom::model(|| {
@@ -196,7 +196,7 @@ fn l6_a_renewal_of_an_ended_task_is_taken_over() {
     });
 }
 
-/// L8: the task of another executor hears of a release whose task ends with its executor, and makes it.
+/// L8: the task of another executor takes over a release whose task ends with its executor.
 #[test]
 fn l8_a_release_of_an_ended_task_is_taken_over() {
     loom::model(|| {

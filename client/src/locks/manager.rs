@@ -30,7 +30,7 @@ pub(super) struct Shared<S, R> {
     pub(super) lock: Lock,
     longest: Option<Duration>,
     state: Mutex<State>,
-    /// There is something new to do, or a task has ended.
+    /// Notifies of new work, or of a task's end.
     pub(super) news: Event,
     /// Starts a task on the executor of this thread, if there is one: see [`task::start_here`].
     start: fn(&Arc<Self>),
@@ -97,7 +97,7 @@ impl<S, R> LeaseManager<S, R> {
         self.0.state().stop(id);
     }
 
-    /// Tells the observer of a lease that it was acquired, and from now on of its changes.
+    /// Reports to the observer of a lease that it was acquired, and from now on its changes.
     pub(super) fn announce(&self, id: u64, waited: Duration) {
         self.0.state().announce(id, waited);
     }
@@ -112,15 +112,15 @@ impl<S, R> LeaseManager<S, R> {
         self.0.state().forget(id)
     }
 
-    /// Leaves a release to the tasks. One runs on the caller's executor from now on.
+    /// Leaves a release to the tasks. A task runs on the caller's executor from now on.
     pub(super) fn release_later(&self, pending: PendingRelease) {
         self.0.state().pending.push(pending);
         self.0.news.notify(usize::MAX);
         (self.0.start)(&self.0);
     }
 
-    /// Returns until when the store may run an acquire that is sent now: by its clock, and for how long. That is later than
-    /// `later_than`. If the store's time is unknown, none may run: the answer tells it.
+    /// Returns until when the store may run an acquire that is sent now: by its clock, and for how long. That is later
+    /// than `later_than`. If the store's time is unknown, none may run: the answer has it.
     pub(super) fn not_after(&self, now: Duration, later_than: Timestamp) -> (Timestamp, Duration)
     where
         R: Runtime,
@@ -128,11 +128,11 @@ impl<S, R> LeaseManager<S, R> {
         let timeout = self.0.store.timeout();
         let clock = self.0.state().clock;
         let known = clock.map(|(asked, time)| (now.saturating_sub(asked), time));
-        // Clocks that may have gone apart by a timeout would keep late acquires alive for another one.
+        // Clocks that may have drifted apart by a timeout would keep late acquires alive for another one.
         let Some((passed, time)) = known.filter(|(passed, _)| *passed / 1000 <= timeout) else {
             return (Timestamp::EPOCH, Duration::ZERO);
         };
-        // As much as the clocks may differ in pace, and their coarseness.
+        // The most that the clocks' rates can differ, and their resolution.
         let drift = passed / 1000 + Duration::from_millis(1);
         let now = time.saturating_add(passed);
         let not_after = now.saturating_add(drift + timeout).max(later_than);
@@ -145,8 +145,8 @@ impl<S, R> LeaseManager<S, R> {
     }
 }
 
-/// Returns what the next call is to be later than, if one that took so long was no later than `latest`, until when calls
-/// of others may run: those of others grow as long as the next call takes.
+/// Returns the time that the next call has to exceed, after one that took `took` did not exceed `latest`, the time
+/// limit of others' calls: theirs grow for as long as the next call takes.
 pub(super) fn beyond(latest: Timestamp, took: Duration) -> Timestamp {
     latest.saturating_add(took * 2 + Duration::from_micros(1))
 }
@@ -200,7 +200,7 @@ where
     }
 }
 
-/// An attempt to acquire something. Until its end, the tasks wait for what it leaves behind.
+/// An attempt to acquire something. Until its end, the tasks stay, since it may leave a release to them.
 pub(super) struct Attempt<'a, S, R> {
     shared: &'a Shared<S, R>,
     /// The executor on which it is made.

@@ -19,7 +19,7 @@ use crate::store::Store;
 
 /// Several locks that are acquired together. See [`Locks::many`](super::Locks::many).
 pub struct ManyLocks<S, R> {
-    /// By name: callers that acquire them in one order never deadlock.
+    /// By name, so that all callers acquire them in one order and never deadlock.
     pub(super) locks: BTreeMap<Box<str>, LockHandle<S, R>>,
 }
 
@@ -68,7 +68,7 @@ where
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
             let taken = self.take(Wait::Until(None)).await?.taken();
-            // One may be lost while the others are waited for: it begins anew.
+            // One may be lost during the wait for the others: the acquire then begins anew.
             if let Some(guard) = taken.filter(|guard| guard.time_left().is_ok()) {
                 return Ok(guard);
             }

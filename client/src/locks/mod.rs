@@ -104,7 +104,7 @@ const POLL_WITH_WAKE_UPS: Duration = Duration::from_secs(1);
 /// holder's own clock, that is the guard's owner (L6).
 ///
 /// **Limitations.** Others may act before a holder notices that its lease has ended: pass the fencing token
-/// ([`LockGuard::token`]) to what is protected. A lock does not survive a failover that loses its grant.
+/// ([`LockGuard::token`]) to the protected resource. A lock does not survive a failover that loses its grant.
 pub struct Locks<S, R> {
     manager: Arc<LeaseManager<S, R>>,
     prefix: Box<str>,
@@ -127,8 +127,7 @@ where
     /// [`ConfigError`] for a lease of zero, with a fraction of a microsecond, or out of range;
     /// [`ConfigError::LeaseTooShort`] for one that does not outlast the timeout.
     pub fn new(store: RetryStore<S, R>, lease: Duration) -> Result<Self, ConfigError> {
-        // A call is repeated within its timeout, and what a lost one has taken is looked for as long as it
-        // could be held.
+        // A call is repeated within its timeout, and the grant of a lost one is looked for while it could be held.
         let remember = store.timeout().saturating_mul(4).max(Duration::from_secs(1));
         let micros = u64::try_from(remember.as_micros()).unwrap_or(u64::MAX);
         let longest = MAX_SPAN / 2;
@@ -254,7 +253,7 @@ where
         Ok(self.handle(name, Permits::new(semaphore, 1)?)?)
     }
 
-    /// Returns the read-write lock of this name, to read beside other readers.
+    /// Returns the read-write lock of this name, to read along with other readers.
     #[doc = locks_example!(
         r#"let (one, other) = (locks.read_lock("page")?.acquire().await?, locks.read_lock("page")?.acquire().await?);"#
         r#"assert!(locks.write_lock("page")?.try_acquire().await?.taken().is_none());"#
@@ -316,10 +315,10 @@ where
         Ok(StripedLocks { locks: self.clone(), name: name.into(), stripes })
     }
 
-    /// Releases everything held by this value and its clones, and ends the tasks that renew it. What a call without an
-    /// answer may have acquired is released too. It waits for the store's answers, or until the leases have ended.
+    /// Releases everything held by this value and its clones, and ends the tasks that renew it. The possible grant of a
+    /// call without an answer is released too. It waits for the store's answers, or until the leases have ended.
     ///
-    /// For guards it is a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
+    /// Guards see it as a loss ([`Loss::Closed`]). Nothing more is acquired: [`Error::Closed`].
     pub async fn close(self) {
         self.manager.close().await;
     }

@@ -34,7 +34,7 @@ pub(super) struct LockOptions {
 /// Renews the grant of this token so that replicas have it.
 pub(super) type Confirm = dyn Fn(Key, AcquireRequest, u64) -> Confirming + Send + Sync;
 
-/// If too few replicas have it, how many do.
+/// The shortfall, if too few replicas have the grant.
 pub(super) type Confirming = BoxFuture<'static, Result<Option<Shortfall>, StoreError>>;
 
 /// Fewer replicas than requested have acknowledged a grant.
@@ -56,7 +56,7 @@ impl<S> Acknowledged<S> {
         Acknowledged { store, replicas, acknowledged: AtomicU32::new(0) }
     }
 
-    /// Returns the shortfall after the last command, if what it asked for is there.
+    /// Returns the shortfall after the last command. If its grant is not there, no replica counts.
     pub(super) fn shortfall(&self, is_there: bool) -> Option<Shortfall> {
         let acknowledged = if is_there { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
         let wanted = self.replicas;
@@ -69,7 +69,7 @@ impl<S: Replicated> Store for Acknowledged<S> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        // For as long as the store below lets them.
+        // The store below bounds the wait.
         let patience = Duration::MAX;
         let call = self.store.execute_acknowledged(key, command, self.replicas, patience);
         let (outcome, acknowledged) = call.await?;

@@ -117,7 +117,7 @@ where
     ///
     /// # Errors
     /// The [`Error`] of the last server that failed, if too few servers answered, and none of them named another
-    /// holder. What was acquired is released, also if the lock is busy.
+    /// holder. Its grants are released, also if the lock is busy.
     pub async fn try_acquire(&self) -> Result<TryLock<QuorumGuard<S, R>>, Error> {
         self.attempt(self.new_owner()).await
     }
@@ -169,7 +169,7 @@ where
         let mut answers: FuturesUnordered<_> = locks.iter().map(LockHandle::try_acquire).collect();
         let (mut guards, mut busy, mut failed) = (Vec::new(), None, None);
         let (mut refusals, mut over) = (0, None::<Duration>);
-        // Calls that are not waited for to the end are dropped, and what they acquire is released.
+        // Calls that are not waited for to the end are dropped, and their grants are released.
         while self.locks.len() - refusals >= quorum {
             let answer = match over {
                 None => answers.next().await,
@@ -194,7 +194,7 @@ where
             (Ok(_), ..) => Ok(TryLock::Taken(guard)),
             (Err(_), Some(busy), _) => Ok(TryLock::Busy(busy)),
             (Err(_), None, Some(error)) => Err(error),
-            // All that was granted had ended before the last server answered.
+            // All grants had ended before the last server answered.
             (Err(_), None, None) => Err(self.locks[0].too_slow(runtime.now() - begin)),
         }
     }

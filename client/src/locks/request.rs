@@ -16,7 +16,7 @@ use crate::retry_store::RetryStore;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
-/// One attempt to hold something, under an id of its own. It also renews and releases what it acquired.
+/// One attempt to hold something, under an id of its own. It also renews and releases its grant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AcquireRequest {
     pub(super) kind: Kind,
@@ -51,7 +51,7 @@ pub(super) struct Refusal {
     pub(super) busy: Option<Busy>,
     /// When it is free, without earlier renewals, releases or owners.
     pub(super) free_in: Duration,
-    /// The acquire came too late for the store, which takes one with a later `not_after` than this.
+    /// The acquire came too late for the store, which accepts one with a later `not_after` than this.
     pub(super) later_than: Option<Timestamp>,
 }
 
@@ -63,7 +63,7 @@ pub enum Busy {
     Held(Holder),
     /// The lock is free, and earlier owners wait in line.
     Queued {
-        /// How many owners come before.
+        /// The number of owners in line before this one.
         ahead: u64,
     },
     /// Too few permits of the semaphore are left. Or others hold the read-write lock, or a writer waits for it, so that
@@ -302,7 +302,7 @@ impl From<semaphore::Reply> for Reply {
             Told::Released { .. } => Answer::Released { holds: 0 },
             Told::Full { fits_at } => Answer::in_use(fits_at, now),
             Told::TooLate { forgotten } => Answer::too_late(forgotten),
-            // Nobody asks for more permits than there are: see `Permits`.
+            // No request is for more permits than there are: see `Permits`.
             Told::Never | Told::NotHeld => Answer::Refused(Refusal::TOO_LATE),
         };
         Reply { now, answer }

@@ -53,7 +53,7 @@ pub struct RunOnce<S, R, V = String> {
 /// The result of work that runs once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnceResult<T = String> {
-    /// What the work returned.
+    /// The return value of the work.
     pub result: T,
     /// Whether this call ran the work. Otherwise the result is remembered from an earlier one.
     pub is_new: bool,
@@ -116,7 +116,7 @@ where
             return remembered(known);
         }
         let guard = self.locks.lock(id).map_err(crate::Error::from)?.acquire().await?;
-        // From here on no result of an earlier attempt is accepted.
+        // From now on the store accepts no result of an earlier attempt.
         match self.results.read(id, guard.token()).await? {
             Access::Accepted(Some(known)) => {
                 guard.release().await?;
@@ -131,7 +131,7 @@ where
             Access::Accepted(()) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
-        // The result is stored: what becomes of the lock changes nothing.
+        // The result is stored, so losing the lock changes nothing.
         drop(guard);
         Ok(OnceResult { result, is_new: true })
     }

@@ -1,4 +1,4 @@
-//! What is held, when it is renewed, and what is left to release.
+//! The held leases, their schedules, and the releases that are left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub(super) struct State {
     /// How many attempts to acquire something are under way.
     pub(super) attempts: usize,
     next_id: u64,
-    /// Of the latest reply: when it was asked for, and the store's time.
+    /// The time at which the latest reply was asked for, and its store's time.
     pub(super) clock: Option<(Duration, Timestamp)>,
 }
 
 pub(super) struct Held {
     lease: Arc<Lease>,
-    /// Since when its observer knows of it.
+    /// The time from which on its observer knows of it.
     since: Option<Duration>,
     /// Once lost, it stays so.
     pub(super) loss: Option<Loss>,
@@ -52,12 +52,12 @@ pub(super) struct PendingRelease {
     pub(super) until: Duration,
 }
 
-/// What is to be released.
+/// The subject of a release.
 #[derive(Clone, Copy)]
 pub(super) enum Pending {
     /// The grant of this token.
     Grant { token: u64 },
-    /// What an acquire without an answer may have taken. No store carries that acquire out from `settled` on.
+    /// The possible grant of an acquire without an answer. No store runs that acquire from `settled` on.
     Attempt { settled: Duration },
     /// A place in line.
     Place,
@@ -150,7 +150,7 @@ impl State {
             all.lost.extend(plan.lost);
         }
         for id in &all.lost {
-            // That notices the loss, and tells of it.
+            // This notices and reports the loss.
             let _ = self.status(*id, now);
         }
         all
@@ -175,7 +175,7 @@ impl State {
         self.schedule(id).map(|renewals| renewals.stop(&id));
     }
 
-    /// Forgets an executor without a task and leases.
+    /// Forgets an executor that has neither a task nor leases.
     pub(super) fn tidy(&mut self, home: Executor) {
         let is_used = || self.leases.values().any(|held| held.lease.home == home);
         if !self.tasks.contains(&home) && !is_used() {
@@ -204,7 +204,7 @@ impl State {
         }
     }
 
-    /// Returns whether nothing more is acquired, and no attempt is under way.
+    /// Returns whether nothing more is acquired, and no attempt is in progress.
     fn is_over(&self) -> bool {
         self.is_closed && self.attempts == 0
     }
@@ -225,13 +225,13 @@ impl State {
         std::mem::take(&mut self.pending)
     }
 
-    /// Records the end of a release that a task made, or what is left of it.
+    /// Records the end of a release that a task made, or the rest of it.
     pub(super) fn released(&mut self, left: Option<PendingRelease>) {
         self.releasing -= 1;
         self.pending.extend(left);
     }
 
-    /// Leaves the release of what is held to the tasks.
+    /// Leaves the release of a lease to the tasks.
     pub(super) fn give_back(&mut self, id: u64) {
         let Some(Held { lease, loss: None, .. }) = self.leases.get(&id) else { return };
         let Lease { key, request, token, .. } = &**lease;
@@ -279,7 +279,7 @@ impl Held {
         }
     }
 
-    /// Tells the observer, if it knows of the lease, how it ended.
+    /// Reports the end of the lease to the observer, if it knows of the lease.
     fn ended(&self, change: impl FnOnce(Duration) -> LeaseChange<'static>) {
         if let Some(since) = self.since {
             self.lease.tell(|observer| change(observer.now().saturating_sub(since)));

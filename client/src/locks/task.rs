@@ -26,11 +26,11 @@ use crate::store::Store;
 /// The most renewals in flight. A client that sends concurrent requests in one write makes one round trip of them.
 const RENEWALS: usize = 1000;
 
-/// The pause before something is released once more, and what it grows to.
+/// The pause before a release is repeated, at first and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The longest sleep, since not every timer takes any.
+/// The longest sleep, since not every timer accepts any duration.
 const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
 
 type Calls = FuturesUnordered<BoxFuture<'static, ()>>;
@@ -123,7 +123,7 @@ async fn ended(calls: &mut Calls) {
     }
 }
 
-/// Begins what is due now, and returns when more is, if nothing happens before.
+/// Begins the due renewals and releases, and returns when more are due, if nothing happens before.
 fn begin<S, R>(
     shared: &Arc<Shared<S, R>>,
     here: Executor,
@@ -256,7 +256,8 @@ where
                 }
                 Pending::Place => return is_answered(&request.withdraw(&self.store, key).await),
                 Pending::Attempt { settled } => {
-                    // As if it came too late: the reply tells what it has taken, and it takes nothing.
+                    // The acquire is sent as too late, so it takes nothing, and the reply shows the grant of its
+                    // earlier copy.
                     let settled = self.store.runtime().now() >= settled;
                     let (not_after, next) = (Timestamp::EPOCH, NextAttempt::NONE);
                     match request.acquire(&self.store, key, not_after, next).await {
@@ -271,7 +272,8 @@ where
     }
 }
 
-/// Returns whether the store has answered. A key that holds something else has nothing to release; rights may come back.
+/// Returns whether the store has answered. A key that holds a foreign record has nothing to release; missing rights may
+/// come back.
 fn is_answered<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Ok(_) | Err(StoreError::Record(_)))
 }

@@ -1,4 +1,4 @@
-//! How callers wait: they poll, and a notification wakes them before.
+//! How callers wait: they poll, and a notification wakes them earlier.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl Waiting {
         Wait { runtime, key, wake, listen: self.listen.as_deref(), polling, listener: None }
     }
 
-    /// Returns what the store is told of a waiter whose calls take `timeout` at most.
+    /// Returns the next attempt of a waiter whose calls take `timeout` at most, as sent to the store.
     pub(super) fn next_attempt(&self, timeout: Duration) -> NextAttempt {
         // A caller that sleeps for a poll and then makes a call is back before that.
         let within = self.poll.saturating_mul(2).saturating_add(timeout);
@@ -70,7 +70,7 @@ impl NextAttempt {
     /// The caller gives up.
     pub(super) const NONE: NextAttempt = NextAttempt { within: Duration::ZERO, is_notified: false };
 
-    /// Returns how long the caller is to be notified.
+    /// Returns for how long the caller expects notifications.
     pub(super) fn notified_within(self) -> Duration {
         if self.is_notified { self.within } else { Duration::ZERO }
     }
@@ -86,7 +86,7 @@ impl<R: Runtime> Wait<'_, R> {
             (Some(listener), _) => drop(within(runtime, sleep, listener.next()).await),
             (None, None) => runtime.sleep(sleep).await,
             (None, Some(listen)) => match listen(self.key.clone(), self.wake).await {
-                // An immediate attempt sees what happened before that.
+                // An immediate attempt sees everything that happened before it listened.
                 Ok(new) => self.listener = Some(new),
                 Err(_) => runtime.sleep(sleep).await,
             },

@@ -18,9 +18,9 @@ pub(super) struct Channel {
     pub(super) listeners: BTreeMap<u64, Waiter>,
     subscription: Subscription,
     has_stood: bool,
-    /// Whether the listeners have to be told of a loss.
+    /// Whether the listeners have to be notified of a loss.
     missed: bool,
-    /// How often it was lost: an attempt that a loss overtakes is worth nothing.
+    /// The number of losses: an attempt that a loss overtakes does not count.
     losses: u64,
     attempts: u64,
     silences: u32,
@@ -84,7 +84,7 @@ impl Channel {
     }
 
     /// A message with a name is for the listeners by that name, and for all that listen to each; a message without one
-    /// is for one of the others.
+    /// is for [`Wake::All`] and one of the others.
     pub(super) fn message(&mut self, name: Option<u128>) -> Vec<Waker> {
         self.silences = 0;
         let named = name.map(Wake::Named);
@@ -96,7 +96,7 @@ impl Channel {
         woken
     }
 
-    /// Wakes one listener among those that want one thing, unless one was woken and has not come yet.
+    /// Wakes one listener among those that all want one thing, unless one was woken and has not looked yet.
     pub(super) fn wake_one(&mut self) -> Option<Waker> {
         let is_one = |waiter: &Waiter| waiter.wake.is_one();
         if self.listeners.values().any(|waiter| is_one(waiter) && waiter.signal.is_some()) {

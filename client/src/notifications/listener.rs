@@ -26,7 +26,7 @@ impl Listener {
     /// Callers bound it, then look for themselves, and wait again. An absent store is asked for a subscription once in
     /// each wait.
     pub async fn next(&mut self) -> Notification {
-        // A waiter that waits again has looked, and left nothing to another.
+        // A waiter that waits again has looked, and left nothing for another.
         self.woken = false;
         let mut wait = Wait { listener: self, attempt: None, has_failed: false, is_over: false };
         let signal = std::future::poll_fn(|context| wait.poll(context)).await;
@@ -80,7 +80,7 @@ impl Drop for Listener {
             self.channels.subscriber.unsubscribe(&self.channel);
         }
         drop(state);
-        // Not under the lock: an attempt may be under way that is of no more use, and tells of it.
+        // Not under the lock: the drop of an attempt in progress may report back.
         drop(last);
         next.flatten().into_iter().for_each(Waker::wake);
     }

@@ -1,6 +1,6 @@
-//! Every interleaving of those who listen with what is published and lost. Run with
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage --lib --target-dir target/loom`. A listener that misses what
-//! it should hear waits for ever, which loom calls a deadlock.
+//! Every interleaving of listeners with messages and losses. Run with `RUSTFLAGS="--cfg loom" cargo test --release -p
+//! lockage --lib --target-dir target/loom`. A listener that misses a signal waits for ever, which loom calls a
+//! deadlock.
 
 use futures_util::FutureExt;
 use loom::future::block_on;
@@ -13,7 +13,7 @@ use super::{Listener, Notification, Wake};
 
 const CHANNEL: &str = "lock:{a}";
 
-/// A server that is there whenever it is asked.
+/// A server that always answers.
 struct AlwaysThere;
 
 impl Subscriber for AlwaysThere {
@@ -39,7 +39,7 @@ fn listen(channels: &Subscriptions, wake: Wake) -> Listener {
     block_on(channels.listen(CHANNEL, wake)).unwrap()
 }
 
-/// L12: a message that is published after a waiter listens wakes it, however close it is to waiting.
+/// L12: a message that is published after a waiter listens wakes it, whether or not it waits already.
 #[test]
 fn l12_a_message_is_not_missed() {
     loom::model(|| {
@@ -51,7 +51,7 @@ fn l12_a_message_is_not_missed() {
     });
 }
 
-/// L12: a message for one of several is not lost with a listener that goes while it comes.
+/// L12: a message for one of several listeners is not lost with a listener that leaves at that time.
 #[test]
 fn l12_who_goes_leaves_the_message_to_the_next() {
     loom::model(|| {
@@ -64,7 +64,7 @@ fn l12_who_goes_leaves_the_message_to_the_next() {
     });
 }
 
-/// A loss is told once the subscription stands again, whatever is published meanwhile.
+/// A loss is reported once the subscription is restored, whatever is published meanwhile.
 #[test]
 fn a_loss_is_told() {
     loom::model(|| {

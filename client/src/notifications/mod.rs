@@ -3,18 +3,18 @@
 //! A script that makes room for others (a release, say) publishes to its key's channel, which has the key's own name
 //! and so is on the key's node in a cluster. It uses `SPUBLISH` if the server has it (from 7.0 on, in a cluster or
 //! not), and `PUBLISH` before. Listeners find out which by the same lines of Lua (`publish.lua`). In memory, the
-//! store's own commands say which listeners to notify ([`Command::publishes`](lockage_core::Command::publishes)).
+//! store's own commands return which listeners to notify ([`Command::publishes`](lockage_core::Command::publishes)).
 //!
 //! A message is empty, or names its listener ([`Wake::Named`]).
 //!
 //! A store subscribes to a channel once, on one connection for all channels, however many listeners it has
-//! ([`Subscriptions`]). A listener has one flag for what was published, not a queue.
+//! ([`Subscriptions`]). A listener has one flag for messages, not a queue.
 //!
 //! Nothing is spawned here: all waiters drive the subscription, and one attempt serves all. A lost connection loses all
-//! subscriptions. Waiters restore them, and are then told that they may have missed something. The next wait repeats a
-//! failed attempt, not at once, so that an absent server is not flooded.
+//! subscriptions. Waiters restore them, and then get [`Notification::Lost`], since they may have missed something. The
+//! next wait repeats a failed attempt, not at once, so that an absent server is not flooded.
 //!
-//! A server that is cut off, or that no longer has the key's slot, may say nothing. After several waits in a row
+//! A server that is cut off, or that no longer has the key's slot, may stay silent. After several waits in a row
 //! without a signal, waiters therefore restore the subscription as well.
 //!
 //! So a message can be lost, and none is promised: callers bound their wait, and then look for themselves.
@@ -66,8 +66,8 @@ pub enum Notification {
 /// Which messages wake a listener. [`Notification::Lost`] wakes all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// Messages without a name, if this listener is the longest of those in the process that listen so, or by a name.
-    /// For listeners that all want one thing. See [`Listener::done`].
+    /// Messages without a name, if this listener has listened the longest of those in this process with `One` or
+    /// `Named`. For listeners that all want one thing. See [`Listener::done`].
     One,
     /// As [`Wake::One`], and messages for this name, such as an owner that waits in line for a lock
     /// ([`OwnerId::as_u128`](lockage_core::lock::OwnerId::as_u128)).

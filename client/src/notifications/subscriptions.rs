@@ -49,7 +49,7 @@ pub(super) struct State {
     pub(super) channels: BTreeMap<Arc<str>, Channel>,
     /// Listeners are numbered in order.
     pub(super) entered: u64,
-    /// Of the present connection.
+    /// The sink of the present connection.
     sink: Option<SubscriptionSink>,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Debug for Subscriptions {
     }
 }
 
-/// Where a subscriber's connections report what happens. It keeps nothing alive.
+/// The receiver of a subscriber's connections' events. It keeps nothing alive.
 #[derive(Clone)]
 pub struct SubscriptionSinks(Weak<Inner>);
 
@@ -118,7 +118,7 @@ impl fmt::Debug for SubscriptionSinks {
     }
 }
 
-/// What one connection reports to its listeners. Clones are of the same connection.
+/// The receiver of one connection's events. Clones are of the same connection.
 #[derive(Clone)]
 pub struct SubscriptionSink {
     inner: Weak<Inner>,

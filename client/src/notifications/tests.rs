@@ -15,7 +15,7 @@ use crate::error::StoreError;
 
 const CHANNEL: &str = "lock:{a}";
 
-/// A server as it is told to be, and what it was asked for.
+/// A server whose answers the test sets, with the requests that it got.
 #[derive(Clone, Default)]
 struct Server(Arc<Seen>);
 
@@ -83,7 +83,7 @@ fn listen(channels: &Subscriptions, wake: Wake) -> Listener {
     pollster::block_on(channels.listen(CHANNEL, wake)).unwrap()
 }
 
-/// One wait, given up at once where there is no signal.
+/// Waits, and gives up at once if there is no signal.
 fn look(listener: &mut Listener) -> Option<Notification> {
     listener.next().now_or_never()
 }
@@ -140,7 +140,7 @@ fn a_waiter_that_gives_up_wakes_the_next() {
     // After it has, and perhaps before it has looked.
     drop(second);
     assert_eq!(look(&mut third), Some(Notification::Message));
-    // One that has what there was to have.
+    // A listener that has taken everything.
     third.done();
     assert_eq!(look(&mut fourth), None);
     // One that was never woken.
@@ -149,7 +149,7 @@ fn a_waiter_that_gives_up_wakes_the_next() {
     assert_eq!(look(&mut fourth), None);
 }
 
-/// A message for bob wakes bob and those who hear all; one for whom nobody here listens only the latter.
+/// A message for bob wakes bob and the listeners to all messages; one for an absent listener wakes only the latter.
 #[test]
 fn a_message_with_a_name_wakes_who_listens_by_it() {
     let server = Server::default();
@@ -171,7 +171,7 @@ fn a_message_with_a_name_wakes_who_listens_by_it() {
     }
 }
 
-/// Who listens by a name may have no place in line: a message for nobody by name is for one of all.
+/// A listener with a name may have no place in line: a message without a name is for one of all.
 #[test]
 fn a_message_without_a_name_wakes_one_with_or_without_a_name() {
     let channels = Server::default().subscriptions();
@@ -246,7 +246,7 @@ fn another_connection_is_the_end_of_the_one_before() {
     let server = Server::default();
     let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
-    // It was silent and is replaced, which nobody says.
+    // It was silent and is replaced, which no message reports.
     let old = server.0.sink.lock().unwrap().take().unwrap();
     let other = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap();
     assert!(old.has_ended());
@@ -307,7 +307,7 @@ fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
     let server = Server::default();
     let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);
-    // Of what was told before, nothing is told again.
+    // Earlier losses are not reported again.
     server.sink().end();
     assert_eq!(look(&mut listener), Some(Notification::Lost));
     for _ in 0..SILENCES - 1 {

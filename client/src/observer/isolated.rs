@@ -1,4 +1,4 @@
-//! An observer whose panics go no further.
+//! An observer whose panics are contained.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,10 +1,9 @@
 //! Events of limiters, locks and stores, for logs and metrics.
 //!
-//! An [`Observer`] is told of decisions, of calls of the store, and of leases. This crate depends on no
-//! library for logs or metrics: `lockage-telemetry` has observers for `tracing`, `metrics` and
-//! `opentelemetry`.
+//! An [`Observer`] receives events of decisions, of calls of the store, and of leases. This crate depends on no library
+//! for logs or metrics: `lockage-telemetry` has observers for `tracing`, `metrics` and `opentelemetry`.
 //!
-//! | what | is told by | named by |
+//! | event | reported by | named by |
 //! |---|---|---|
 //! | [`DecisionEvent`] | [`Limiter::with_observer`](crate::Limiter::with_observer) | a policy |
 //! | [`LeaseEvent`] | [`Locks::with_observer`](crate::Locks::with_observer) | a family |
@@ -94,8 +93,8 @@ pub trait Observer: Send + Sync + 'static {
         system_time()
     }
 
-    /// Returns an observer of this subject alone, which can look up once what it needs for that; `None` for this
-    /// observer. It is called when a limiter, locks or a store get their observer.
+    /// Returns an observer of this subject alone, which can look up once everything that it needs for that; `None` for
+    /// this observer. It is called when a limiter, locks or a store get their observer.
     fn bound_to(&self, subject: Subject<'_>) -> Option<Arc<dyn Observer>> {
         let _ = subject;
         None
@@ -115,7 +114,7 @@ pub enum Subject<'a> {
 }
 
 /// A request got its decision, or an error in its place. There is one event for each cost that a call charges, of any
-/// origin, as its caller is told: in [shadow mode](crate::Limiter::in_shadow), as allowed.
+/// origin, with its caller's result: in [shadow mode](crate::Limiter::in_shadow), as allowed.
 ///
 /// A peek is not a request. A call that is dropped before its end has no event.
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +126,7 @@ pub struct DecisionEvent<'a> {
     pub id: &'a str,
     /// The requested cost.
     pub cost: u64,
-    /// The caller's answer. [`Decision::origin`] says where it was made.
+    /// The caller's answer. [`Decision::origin`] is the place where it was made.
     pub result: Result<&'a Decision, &'a Error>,
     /// Whether the caller waited for it: [`Limiter::acquire_within`](crate::Limiter::acquire_within).
     pub waits: bool,
@@ -181,7 +180,7 @@ pub struct LeaseEvent<'a> {
     pub change: LeaseChange<'a>,
 }
 
-/// What is held under a lease.
+/// The kind of a thing that is held under a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeaseKind {
@@ -204,17 +203,17 @@ pub enum LeaseKind {
 pub enum LeaseChange<'a> {
     /// It was acquired.
     Acquired {
-        /// From the call until it was acquired.
+        /// The time from the call until it was acquired.
         waited: Duration,
     },
     /// It was not acquired: others hold it.
     Busy {
-        /// From the call until its answer.
+        /// The time from the call until its answer.
         waited: Duration,
     },
     /// It was not acquired because of this error.
     Failed {
-        /// From the call until its answer.
+        /// The time from the call until its answer.
         waited: Duration,
         /// The caller's error.
         error: &'a Error,
@@ -274,7 +273,7 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
     }
 }
 
-/// Tells all of them, in order. The first one that measures time does.
+/// Reports events to all of them, in order. The first one that measures time does so for all.
 impl Observer for Vec<Arc<dyn Observer>> {
     fn decision(&self, event: &DecisionEvent<'_>) {
         self.iter().for_each(|observer| observer.decision(event));
@@ -298,7 +297,7 @@ impl Observer for Vec<Arc<dyn Observer>> {
     }
 }
 
-/// Returns the observer that is bound to this subject. Its panics go no further.
+/// Returns the observer that is bound to this subject. Its panics are contained.
 pub(crate) fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
     Arc::new(Isolated(observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))))
 }

@@ -13,7 +13,7 @@ use crate::notifications::{Listener, Notifications, Wake};
 use crate::replicated::Replicated;
 use crate::store::{BlockingStore, Store};
 
-/// A store that tells an [`Observer`] of each call. Clones share it.
+/// A store that reports each call to an [`Observer`]. Clones share it.
 ///
 /// It belongs inside a [`RetryStore`](crate::RetryStore), so that each attempt is a call, and a timeout is an event
 /// ([`CallResult::TimedOut`]).

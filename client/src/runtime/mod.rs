@@ -1,4 +1,4 @@
-//! What waiting and timeouts need of an executor: sleep, time, randomness, and for locks, tasks.
+//! The parts of an executor that waiting and timeouts need: sleep, time, randomness, and for locks, tasks.
 //!
 //! | feature | type | its timers and tasks run |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | `async-std` | `AsyncStd` | anywhere: it starts its own threads |
 //! | `smol` | `Smol` | anywhere: it starts its own threads |
 //!
-//! The features add up: all can be on at once, and each [`RetryStore`](crate::RetryStore) says which one it uses. Other
-//! executors implement [`Runtime`].
+//! The features add up: all can be on at once, and each [`RetryStore`](crate::RetryStore) names the one that it uses.
+//! Other executors implement [`Runtime`].
 
 #[cfg(feature = "async-std")]
 mod async_std;
@@ -61,8 +61,8 @@ pub trait Spawn: Runtime {
     }
 }
 
-/// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer, and once more
-/// when time is up: a call that was not sent says so then.
+/// Returns the output of `future`, or `None` after `patience`. The future is polled once before the timer, and once
+/// more when time is up: a call that was not sent returns that then.
 pub(crate) async fn within<R: Runtime, F: Future>(
     runtime: &R,
     patience: Duration,

@@ -14,18 +14,18 @@ use crate::store::{BlockingStore, Store};
 /// More calls than any test makes.
 const MAX_CALLS: u64 = 1_000_000;
 
-/// What happens to one call of a [`FailingStore`].
+/// The fate of one call of a [`FailingStore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It runs and is answered.
     Answered,
-    /// It does not run, and the caller is told so: [`StoreError::NotDone`].
+    /// It does not run, and the caller learns that: [`StoreError::NotDone`].
     NotDone,
-    /// It does not run, and the caller is told that it never will: [`StoreError::Misconfigured`].
+    /// It does not run, and the caller learns that it never will: [`StoreError::Misconfigured`].
     Misconfigured,
-    /// Its request is lost. It does not run, and the caller cannot tell: [`StoreError::Unknown`].
+    /// Its request is lost. It does not run, and the caller cannot know: [`StoreError::Unknown`].
     RequestLost,
-    /// Its answer is lost. It runs, and the caller cannot tell: [`StoreError::Unknown`].
+    /// Its answer is lost. It runs, and the caller cannot know: [`StoreError::Unknown`].
     AnswerLost,
     /// It does not run, and no answer ever comes.
     Silence,
@@ -36,8 +36,8 @@ pub enum Fate {
 /// A store around another one, which fails on demand. Clones share their orders and counts, so a test keeps one and
 /// gives one away.
 ///
-/// Every call is answered until told otherwise. Notifications are never lost. Calls of a batch are made one by one,
-/// each with a fate of its own.
+/// Every call is answered unless the test sets another fate. Notifications are never lost. Calls of a batch are made
+/// one by one, each with a fate of its own.
 ///
 /// A call yields before it reaches the store and before its answer comes back, so that its caller can be dropped at
 /// both points. The millionth call panics: a caller that repeats calls without end keeps paused time from moving, so
@@ -78,7 +78,7 @@ struct Orders {
 }
 
 impl<S> FailingStore<S> {
-    /// Creates a store that answers every call until told otherwise.
+    /// Creates a store that answers every call until a test sets other fates.
     pub fn new(store: S) -> Self {
         let orders = Mutex::new(Orders { next: VecDeque::new(), always: Fate::Answered });
         let shared = Shared { orders, calls: 0.into(), executions: 0.into() };
@@ -97,7 +97,7 @@ impl<S> FailingStore<S> {
         self.orders(|orders| orders.next.extend(fates));
     }
 
-    /// Sets the fate of all calls after those of [`next`](FailingStore::next), until told otherwise.
+    /// Sets the fate of all calls after those of [`next`](FailingStore::next), until it is set again.
     pub fn always(&self, fate: Fate) {
         self.orders(|orders| orders.always = fate);
     }
@@ -133,7 +133,7 @@ impl<S> FailingStore<S> {
         is_done
     }
 
-    /// Makes this call or not, according to its fate.
+    /// Makes this call or not, by its fate.
     async fn meet<T>(
         &self,
         key: &Key,
@@ -209,7 +209,7 @@ impl<S: BlockingStore> BlockingStore for FailingStore<S> {
     }
 }
 
-/// Is pending once, and woken at once.
+/// Is pending once, and wakes its task at once.
 async fn yield_now() {
     let mut yielded = false;
     std::future::poll_fn(|context| {

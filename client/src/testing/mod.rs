@@ -6,7 +6,7 @@
 //! | to test | use |
 //! |---|---|
 //! | a limiter, without waiting | [`ManualClock`] |
-//! | what waits or is renewed | `TokioClock` (with the feature `tokio`), in tokio's paused time |
+//! | waits and renewals | `TokioClock` (with the feature `tokio`), in tokio's paused time |
 //! | a lost lock | [`lose`] |
 //! | a store that is away | [`FailingStore`] |
 //! | a blocking store where an asynchronous one is asked for | `Blocking` (not on WebAssembly) |
@@ -29,7 +29,7 @@ pub use tokio_clock::TokioClock;
 use crate::key::Key;
 use crate::store::Store;
 
-/// Longer than any operation of a test is under way.
+/// Longer than any operation of a test takes.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// Takes the lock with this key, such as `lock:{invoices}`, from its holder and frees it, as an administrator would by

@@ -40,8 +40,8 @@ pub(super) struct Capacity {
     pub(super) calls: usize,
 }
 
-/// So many keys fill a call before another one is made beside it: while a server decides one call, its client makes the
-/// other.
+/// The number of keys that fill a call before a concurrent one is made: while a server decides one call, its client
+/// makes the other.
 const FEWEST_KEYS: usize = 8;
 
 /// A request that has no answer yet. If it is dropped without one, that is its answer.
@@ -101,7 +101,7 @@ struct Inbox {
     has_capacity: bool,
 }
 
-/// What a caller has to wake or start, so that its request is sent.
+/// The driver that a caller has to wake or start, so that its request is sent.
 pub(super) enum Wake {
     Nothing,
     Driver(Waker),
@@ -117,7 +117,7 @@ impl Queue {
         self.asked().stats
     }
 
-    /// Takes a request on, which is sent on this executor.
+    /// Accepts a request, which is sent on this executor.
     pub(super) fn ask(
         &self,
         here: Executor,
@@ -147,7 +147,7 @@ impl Queue {
         Ok(waker.map_or(Wake::Nothing, Wake::Driver))
     }
 
-    /// A caller goes that asked on this executor, with its answer or before.
+    /// Records that a caller on this executor has left, with its answer or before.
     pub(super) fn leave(&self, here: Executor, is_answered: bool) {
         let mut asked = self.asked();
         asked.stats.waiting -= 1;
@@ -175,20 +175,20 @@ pub(super) struct Driver {
     dispatch: Arc<Dispatch>,
     /// The queue of each key that has requests or a call in flight.
     keys: Slab<KeyQueue>,
-    /// Where it is.
+    /// The index of each key's queue.
     by_subject: HashMap<Arc<Subject>, usize, RandomState>,
     /// The keys with requests and no call in flight.
     ready: VecDeque<usize>,
     /// The waiters of each call.
     in_flight: Slab<Call>,
     calls: FuturesUnordered<Numbered>,
-    /// Whether it came to its end by itself: callers may have started another one since.
+    /// Whether it ended by itself: callers may have started another one since.
     has_ended: bool,
 }
 
 struct KeyQueue {
     subject: Arc<Subject>,
-    /// Those that are in no call.
+    /// The waiters that are in no call.
     waiters: VecDeque<Waiter>,
 }
 
@@ -200,7 +200,7 @@ struct Call {
     end: AbortHandle,
 }
 
-/// A call with its number; nothing is its outcome where it panicked, or was given up.
+/// A call with its number. Its outcome is `None` if it panicked or was given up.
 type Numbered = Pin<Box<dyn Future<Output = (usize, Option<Vec<Outcome>>)> + Send>>;
 
 impl Driver {
@@ -226,10 +226,10 @@ impl Driver {
         }
     }
 
-    /// Ends when no request is left, and nothing is in flight.
+    /// Runs until no request is left, and nothing is in flight.
     pub(super) async fn run(mut self) {
         loop {
-            // All who can ask now do so before the next call is made.
+            // All tasks that can ask now do so before the next call is made.
             yield_now().await;
             if !self.take_requests() {
                 return;
@@ -242,7 +242,7 @@ impl Driver {
         }
     }
 
-    /// Takes what was asked for; or nothing is left to do, and callers start another driver.
+    /// Takes the new requests. Returns `false` if nothing is left to do: the next caller starts another driver.
     fn take_requests(&mut self) -> bool {
         let mut asked = self.queue.asked();
         let inbox = asked.inboxes.entry(self.here).or_default();
@@ -265,7 +265,7 @@ impl Driver {
         true
     }
 
-    /// Opens the queue of a key, and returns where it is.
+    /// Opens the queue of a key, and returns its index.
     fn open(&mut self, subject: Arc<Subject>) -> usize {
         let queue = KeyQueue { subject: Arc::clone(&subject), waiters: VecDeque::new() };
         let key = self.keys.insert(queue);
@@ -370,7 +370,7 @@ impl Driver {
         let call = self.in_flight.remove(number);
         let panicked = || Err(StoreError::Unknown("the call panicked".into()).into());
         if let Some(outcomes) = &outcomes {
-            // A store that answers for one key is there.
+            // An answer for one key shows that the store is reachable.
             let outcome = outcomes.iter().find(|it| is_answered(it)).or(outcomes.first());
             let reports = call.reports.iter();
             reports.for_each(|report| outcome.into_iter().for_each(|it| report.call_ended(it)));
@@ -388,7 +388,7 @@ impl Driver {
         }
     }
 
-    /// Frees a queue, whose call has ended.
+    /// Frees a queue whose call has ended.
     fn free(&mut self, key: usize) {
         if self.keys[key].waiters.is_empty() {
             self.by_subject.remove(&self.keys.remove(key).subject);

@@ -1,5 +1,5 @@
-//! Callers who leave their requests, and the task that sends them, in every interleaving in which no thread is
-//! interrupted more than twice: three threads have too many others.
+//! Callers that leave their requests, and the task that sends them, in every interleaving with at most two preemptions:
+//! three threads have too many others.
 
 use std::future::poll_fn;
 use std::task::{Context, Poll};
@@ -41,7 +41,7 @@ impl Answer {
     }
 }
 
-/// Returns a coalescer whose calls wait for this answer, and tell each request its cost.
+/// Returns a coalescer whose calls wait for this answer, and whose decisions have each request's cost as `remaining`.
 fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
     let answer = Arc::clone(answer);
     let dispatch = move |asked: Vec<(Arc<Subject>, AcquireEach)>| -> Sending {
@@ -54,7 +54,7 @@ fn coalescer(answer: &Arc<Answer>) -> Arc<Coalescer> {
     Arc::new(Coalescer::of(Still, 10, Capacity { keys: 2, calls: 1 }, dispatch))
 }
 
-/// Returns by how much each request lowers what remains.
+/// Returns the amount by which each request lowers `remaining`.
 fn costs(command: &AcquireEach) -> impl Iterator<Item = u64> {
     let decisions = command.apply(&mut None, Timestamp::EPOCH).unwrap();
     let mut left = 10;
@@ -75,7 +75,7 @@ async fn ask(coalescer: &Coalescer, cost: u64) -> u64 {
     coalescer.wait(subject, cost, None).await.unwrap().remaining
 }
 
-/// Asks, and gives up when it has been polled once.
+/// Asks, and gives up after one poll.
 async fn ask_and_go(coalescer: &Coalescer) {
     let mut asked = Box::pin(ask(coalescer, 2));
     poll_fn(|context| Poll::Ready(asked.as_mut().poll(context).is_ready())).await;
@@ -104,7 +104,7 @@ fn each_who_waits_is_told() {
     });
 }
 
-/// A caller that is dropped, at any moment, takes no other's answer along.
+/// A caller that is dropped, at any moment, costs no other caller its answer.
 #[test]
 fn who_goes_leaves_the_call_to_the_others() {
     explored(|| {
@@ -119,7 +119,7 @@ fn who_goes_leaves_the_call_to_the_others() {
     });
 }
 
-/// An answer that comes at any moment is heard.
+/// An answer reaches its caller, whenever it comes.
 #[test]
 fn an_answer_is_heard() {
     explored(|| {

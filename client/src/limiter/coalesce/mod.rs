@@ -23,7 +23,7 @@ use crate::key::Key;
 use crate::runtime::{Executor, Spawn};
 use crate::store::Store;
 
-/// What requests must have in common to be decided in one command, and to wait in one line.
+/// The common key and limit of requests that are decided in one command, and wait in one line.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Subject {
     pub(super) key: Key,
@@ -66,7 +66,7 @@ async fn send<S: Store>(
     asked: &[(Arc<Subject>, AcquireEach)],
 ) -> Vec<Result<Vec<Decision>, Error>> {
     match asked {
-        // As it would have gone by itself.
+        // The same call as without coalescing.
         [(subject, command)] => vec![subject.source.execute(store, &subject.key, command).await],
         // On the heap, so that a call for one key is small.
         _ => Box::pin(send_batch(store, asked)).await,
@@ -96,10 +96,10 @@ async fn send_batch<S: Store>(
     outcomes.into_iter().map(|outcome| outcome.unwrap_or_else(missing)).collect()
 }
 
-/// What callers of a limiter and its clones share.
+/// The shared part of a limiter and its clones.
 pub(super) struct Coalescer {
     queue: Arc<Queue>,
-    /// Returns the executor of this thread.
+    /// Returns the executor of the calling thread.
     executor: Box<dyn Fn() -> Executor + Send + Sync>,
     /// Starts a driver there.
     start: Box<dyn Fn(Arc<Queue>, Executor) + Send + Sync>,

@@ -11,7 +11,7 @@ impl Store for NotAsked {
     }
 }
 
-/// As on a target whose system has no clock.
+/// The case of a target whose system has no clock.
 #[test]
 fn without_any_clock_a_calendar_window_has_no_boundaries() {
     let limit: Limit = "calendar-window 1/day".parse().unwrap();

@@ -1,4 +1,4 @@
-//! Every interleaving of callers in line with permits that come back, and with callers that leave. Run with
+//! Every interleaving of waiting callers with permits that come back, and with callers that leave. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage --lib --target-dir target/loom`. Time stands still, so a
 //! caller that nothing calls waits for ever, which loom calls a deadlock.
 
@@ -69,7 +69,7 @@ fn give(lines: &Lines, store: &Store) {
     lines.changed(&subject().key);
 }
 
-/// No permit that comes back is missed: not by a caller that joins, asks, is denied or sleeps meanwhile.
+/// No returned permit is missed, whether the caller joins, asks, is denied or sleeps meanwhile.
 #[test]
 fn a_permit_that_comes_back_calls_the_first() {
     loom::model(|| {
@@ -80,8 +80,8 @@ fn a_permit_that_comes_back_calls_the_first() {
     });
 }
 
-/// Permits that come are for the first in line, a large cost too. All interleavings would take hours; these have up to
-/// three preemptions.
+/// Returned permits are for the first in line, even for a large cost. All interleavings would take hours; these have up
+/// to three preemptions.
 #[test]
 fn permits_that_come_are_served_in_order() {
     let mut model = Builder::new();
