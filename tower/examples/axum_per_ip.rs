@@ -1,5 +1,5 @@
-//! A limit for each client in front of a route: `cargo run --example axum_per_ip -p lockage-tower`, and beside it
-//! `curl -i http://127.0.0.1:3000/`.
+//! A limit for each client in front of a route: `cargo run --example axum_per_ip -p lockage-tower`, and in another
+//! terminal `curl -i http://127.0.0.1:3000/`.
 //!
 //! From its environment: `PORT`, `LIMIT`, and `REDIS_URL` for a limit that all processes share; it is in memory without.
 

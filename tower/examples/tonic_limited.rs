@@ -1,5 +1,5 @@
 //! A limit for each client in front of a server of gRPC: `cargo run --example tonic_limited -p lockage-tower --features
-//! tonic`, and beside it `grpcurl -plaintext -import-path PATH -proto health.proto 127.0.0.1:50051
+//! tonic`, and in another terminal `grpcurl -plaintext -import-path PATH -proto health.proto 127.0.0.1:50051
 //! grpc.health.v1.Health/Check`. With `ASK=1` the program asks itself, and ends.
 //!
 //! The limit is in memory, or, with `REDIS_URL`, one that all processes share.
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Sends one request more than are admitted at once, and prints what a client reads.
+/// Sends one request more than are admitted at once, and prints the responses.
 async fn ask(server: SocketAddr) {
     let server = Endpoint::from_shared(format!("http://{server}")).expect("it is an address");
     let mut client = HealthClient::new(server.connect_lazy());

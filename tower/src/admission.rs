@@ -41,7 +41,7 @@ pub(crate) struct Admitted {
     pub(crate) decision: Option<Decision>,
     pub(crate) fields: AllFields,
     pub(crate) held: Option<Box<Held>>,
-    /// Of a request that holds something.
+    /// The switch of a request that holds something.
     pub(crate) switch: Option<Switch>,
 }
 
@@ -54,8 +54,8 @@ impl From<Admitted> for Admission {
 }
 
 impl Admitted {
-    /// Adds the header fields to the response, and settles by its head. What is held beyond that is kept by the body, or
-    /// by the connection if the service keeps it.
+    /// Adds the header fields to the response, and settles by its head. The rest of the held things stays with the
+    /// body, or with the connection if the service keeps it.
     pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
         let (mut head, body) = response.into_parts();
         self.fields.merge_into(head.status, &mut head.headers);
@@ -70,7 +70,7 @@ impl Admitted {
             }
             // The server is not hyper: its connection lasts longer than its body, and no shorter.
             None if head.status == StatusCode::SWITCHING_PROTOCOLS => Some(held),
-            // A body that is empty is never asked for anything.
+            // An empty body is never polled.
             None => held.unless_ended(&body),
         };
         Response::from_parts(head, Body::of_service(body, held))

@@ -49,7 +49,7 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
             if let Some(Ok(frame)) = &frame {
                 held.add_bytes(frame.data_ref().map_or(0, Buf::remaining));
             }
-            // An error is no end: what was reserved stays charged as estimated.
+            // An error is no end: reservations stay charged as estimated.
             let failed = matches!(frame, Some(Err(_)));
             if frame.is_none() || failed || inner.is_end_stream() {
                 let held = this.held.take();

@@ -27,7 +27,7 @@ use crate::merge::AllFields;
 use crate::pause::retry_seconds;
 use crate::rejection::{Reason, Rejection};
 
-/// Everything that a layer does.
+/// The whole setup of a layer.
 pub(crate) struct Setup<S> {
     pub(crate) rules: Vec<Rule<S>>,
     pub(crate) skip: Option<OfRequest<bool>>,
@@ -180,7 +180,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
                     && decision.origin != Origin::Fallback
             };
             if self.reserving.is_none() && decision.as_ref().is_some_and(is_charged) {
-                // Where it fails, it stays charged.
+                // If the refund fails, the cost stays charged.
                 let _ = Box::pin(charge.limiter.refund(&id, cost)).await;
             }
         }
@@ -227,7 +227,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         let Some(Reserving { hold, by, request, spawn }) = &self.reserving else {
             return limiter.try_acquire(id, cost).await;
         };
-        // In a box, as all that few requests need: otherwise each would be moved with room for it.
+        // Boxed, as all parts that few requests need: otherwise each request would be moved with room for it.
         let reserved = Box::pin(limiter.reserve_as(id, cost, request(), *hold)).await?;
         if let Some(reservation) = reserved.reservation {
             let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
@@ -302,7 +302,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             Ok(None) => {
                 let mut rejection = Rejection::boxed(Reason::InFlight);
                 let mut fields = AllFields::default();
-                // Nobody knows when one ends.
+                // The end of a request is unknown.
                 rejection.retry_after = Some(1);
                 rejection.violated = policy.names().cloned().collect();
                 if self.fields.draft() {

@@ -20,7 +20,7 @@ pub struct PeerAddr(pub SocketAddr);
 #[derive(Clone)]
 pub struct ClientIp {
     proxies: Option<Proxies>,
-    /// The bits of an IPv6 address that tell clients apart.
+    /// The number of bits of an IPv6 address that identify a client.
     ipv6_prefix: u8,
 }
 
@@ -33,9 +33,9 @@ struct Proxies {
 /// Which addresses are proxies, on the way from this server to the client.
 #[derive(Clone)]
 enum Trust {
-    /// Those in these networks.
+    /// The addresses in these networks.
     Networks(Arc<[IpNet]>),
-    /// The nearest ones: so many.
+    /// This many of the nearest ones.
     Hops(usize),
 }
 
@@ -115,7 +115,7 @@ impl ClientIp {
         Ok(ClientIp { proxies: Some(Proxies { trusted, field }), ..self })
     }
 
-    /// Sets how many bits of an IPv6 address tell clients apart, from 1 to 128; the default is 64. Providers that give
+    /// Sets how many bits of an IPv6 address identify a client, from 1 to 128; the default is 64. Providers that give
     /// each customer a `/56` or `/48` call for fewer, and hosts that share one `/64` for 128.
     ///
     /// # Errors
@@ -154,7 +154,7 @@ impl Proxies {
 }
 
 impl Trust {
-    /// Returns whether this address, with so many hops between it and this server, is a trusted proxy's.
+    /// Returns whether this address, with this many hops between it and this server, is a trusted proxy's.
     fn includes(&self, address: IpAddr, hops: usize) -> bool {
         match self {
             Trust::Networks(networks) => networks.iter().any(|network| network.contains(&address)),
@@ -163,7 +163,7 @@ impl Trust {
     }
 }
 
-/// An address that tells clients apart.
+/// An address that identifies a client.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Client {
     address: IpAddr,
@@ -173,7 +173,7 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) fn write(&self, id: &mut String) {
         match self.address {
-            // Nearly all addresses; the standard library's way takes three times as long.
+            // Nearly all addresses; the standard library's formatting takes three times as long.
             IpAddr::V4(address) => {
                 for (index, octet) in address.octets().into_iter().enumerate() {
                     if index > 0 {
@@ -183,7 +183,7 @@ impl Client {
                 }
             }
             IpAddr::V6(address) => {
-                // To a string, which takes anything.
+                // Writing to a string never fails.
                 let _ = write!(id, "{}", Ipv6Network::new(address, self.ipv6_prefix));
             }
         }

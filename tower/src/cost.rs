@@ -88,7 +88,7 @@ type OfHead = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
 
 #[derive(Clone)]
 pub(crate) enum Actual {
-    /// By the head of the response, or the estimate if it does not tell.
+    /// By the head of the response, or the estimate if it has no cost.
     Head(Arc<OfHead>),
     /// The number of the response's bytes.
     Bytes,

@@ -11,10 +11,10 @@ pub enum SetupError {
     Cidr {
         /// The given network.
         text: Box<str>,
-        /// What would be right.
+        /// The correct form.
         why: &'static str,
     },
-    /// No IPv6 network has so many bits.
+    /// No IPv6 network has this many bits.
     #[error("`{0}` is no length of an IPv6 prefix: write one from 1 to 128, such as 56")]
     Ipv6Prefix(u8),
     /// This is not the name of a header field.
@@ -36,7 +36,7 @@ pub enum SetupError {
         /// The number of limits.
         limits: usize,
     },
-    /// Two policies have the same name, so clients could not tell them apart.
+    /// Two policies have the same name, so clients could not distinguish them.
     #[error("two policies have the name `{0}`: name each by `named`")]
     DuplicateName(Box<str>),
     /// Requests of this limit have turns, which a layer must wait for.

@@ -1,4 +1,4 @@
-//! Header fields that tell clients their limits: `RateLimit-Policy` and `RateLimit` of
+//! Header fields that report limits to clients: `RateLimit-Policy` and `RateLimit` of
 //! draft-ietf-httpapi-ratelimit-headers-11, and the older `X-RateLimit-*`.
 
 use std::str::FromStr;
@@ -168,7 +168,7 @@ impl Policies {
     fn violated_parts(&self, decision: &Decision) -> impl Iterator<Item = (usize, &Policy)> {
         let admits = |index: usize| {
             let part = decision.parts.get(index);
-            // Of a decision that does not know its parts, and of a block, all of them.
+            // For a decision without parts, and for a block, all of them.
             !decision.is_blocked() && part.is_some_and(|part| part.verdict == Verdict::Allowed)
         };
         self.parts.iter().enumerate().filter(move |&(index, _)| !admits(index))
@@ -187,8 +187,9 @@ impl Policies {
         fields.add(POLICY, field);
     }
 
-    /// Adds what is left after a decision that admits. Adds nothing if that is unknown: for prefetched permits, spent
-    /// without the store, and for a stored limit, whose rate is not known here.
+    /// Adds the remaining quota after a decision that admits. Adds nothing if that is unknown: for prefetched permits
+    /// and a fallback's decision, made without the store. For a stored limit, whose rate is not known here, it adds no
+    /// time.
     pub(crate) fn add_state(&self, decision: &Decision, fields: &mut AllFields) {
         if decision.origin == Origin::Prefetch || decision.origin == Origin::Fallback {
             return;
@@ -275,7 +276,7 @@ impl Pace {
         }
     }
 
-    /// Returns for how many seconds `remaining` is all that there is.
+    /// Returns for how many seconds no more than `remaining` is available.
     ///
     /// For a bucket, that is the time in which it refills as much, so `r/t` never exceeds its rate. The time until it
     /// is full would be zero for a full bucket, and then a client would take its burst every second.

@@ -15,7 +15,7 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Runs a future in the background.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
 
-/// What a request holds until its response has ended.
+/// The permit and reservations that a request holds until its response has ended.
 #[derive(Default)]
 pub(crate) struct Held {
     pub(crate) permit: Option<Box<dyn Any + Send>>,
@@ -32,7 +32,7 @@ impl Held {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// Settles by what was sent, and returns the permit.
+    /// Settles by the number of sent bytes, and returns the permit.
     pub(crate) fn end(mut self) {
         let bytes = self.bytes;
         for open in &mut self.reservations {
@@ -59,7 +59,7 @@ pub(crate) struct Open {
     spawn: Spawner,
 }
 
-/// Where a cost is charged.
+/// The account to which a cost is charged.
 pub(crate) trait Account: Send {
     /// Charges a request's real cost.
     fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()>;
@@ -75,7 +75,7 @@ pub(crate) struct Reserved<S> {
 impl<S: Store + 'static> Account for Reserved<S> {
     fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            // Where it fails, the estimate stays charged.
+            // If the commit fails, the estimate stays charged.
             let _ = self.limiter.commit(&self.id, &self.reservation, actual).await;
         })
     }

@@ -134,7 +134,7 @@ fn write_value(value: &[u8], id: &mut String) {
     if value.len() > LONGEST {
         id.push('#');
         for byte in &Sha256::digest(value)[..16] {
-            // To a string, which takes anything.
+            // Writing to a string never fails.
             let _ = write!(id, "{byte:02x}");
         }
         return;

@@ -54,7 +54,7 @@ impl AllFields {
 }
 
 fn merge_lists(ours: &[(HeaderName, HeaderValue)], headers: &mut HeaderMap) {
-    // A field in an older form is replaced: beside it, nobody could read either.
+    // A field in an older form is replaced: with both forms in one list, no client could read either.
     let theirs = [POLICY, STATE].map(|name| {
         let lines: Vec<_> = headers.get_all(name).iter().map(text).collect();
         Some(lines.join(", ")).filter(|list| items(list).is_some()).unwrap_or_default()
@@ -91,7 +91,7 @@ fn is_nearer(ours: &[(HeaderName, HeaderValue)], headers: &HeaderMap) -> bool {
     left < their_left || left == their_left && own(LEGACY_RESET) > their(LEGACY_RESET)
 }
 
-/// Returns the text of a field; none for what is not text, which is no list and no number.
+/// Returns the text of a field; an empty one if it is not text, which is no list and no number.
 fn text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or("?")
 }

@@ -81,8 +81,8 @@ pub enum OutboundError<E> {
 }
 
 impl<S: HasTimeout> Outbound<S> {
-    /// Lets requests wait for at most `max_wait`. A host is blocked for at most an hour, and for ten seconds if it does
-    /// not say legibly for how long.
+    /// Lets requests wait for at most `max_wait`. A host is blocked for at most an hour, and for ten seconds if the
+    /// length of its pause cannot be read.
     pub fn new(limiter: Limiter<S>, max_wait: Duration) -> Self {
         let [longest_block, default_block] = [60 * 60, 10].map(Duration::from_secs);
         Outbound { limiter, max_wait, longest_block, default_block }
@@ -172,7 +172,7 @@ where
             let host = host(&request).ok_or(NotSent::NoHost)?;
             outbound.admit(&host).await?;
             let response = inner.call(request).await.map_err(OutboundError::Client)?;
-            // A response is not lost for a block that cannot be made: the next one asks for it again.
+            // A response is not lost if the block fails: the next response asks for it again.
             let _ = outbound.report(&host, response.status(), response.headers()).await;
             Ok(response)
         })

@@ -7,13 +7,13 @@ use http::header::{DATE, RETRY_AFTER};
 
 use crate::structured::items;
 
-/// A number of seconds that is no wait, but a time since the epoch: as a wait, it would be 31 years.
+/// The least number of seconds that counts as a time since the epoch: as a wait, it would be 31 years.
 const EPOCH: f64 = 1e9;
 
-/// Likewise, of milliseconds since the epoch.
+/// The least number that counts as milliseconds since the epoch.
 const EPOCH_MILLIS: f64 = 1e11;
 
-/// What a response says about a pause.
+/// The pause that a response asks for.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Pause {
     /// Nothing.

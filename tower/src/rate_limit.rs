@@ -84,7 +84,7 @@ struct Tiers {
     choose: Choose,
 }
 
-/// # What is limited
+/// # Limits
 impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Limits each client by its address: see [`ip`]. Behind a proxy, take
     /// `RateLimit::by(ip().behind(["10.0.0.0/8"])?, limiter)`.
@@ -99,7 +99,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     }
 
     /// Limits requests by another key, too, such as first by address and then by tenant. The keys are asked in this
-    /// order. If one denies, those before it get back what they charged; if that fails, it stays charged.
+    /// order. If one denies, the charges of those before it are refunded; if that fails, they stay charged.
     ///
     /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
     /// nothing in one call.
@@ -166,8 +166,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// `Access-Control-Request-Method`. They carry neither credentials nor keys, and come in addition to the requests
     /// that they ask for.
     ///
-    /// A layer inside of the one of CORS never sees them, and needs no such option. Outside of it, whoever writes these
-    /// fields is not limited: let nothing but CORS answer them.
+    /// A layer inside of the one of CORS never sees them, and needs no such option. Outside of it, clients that send
+    /// these fields are not limited: let nothing but CORS answer them.
     pub fn skip_preflights(mut self) -> Self {
         self.setup.skip_preflights = true;
         self
@@ -240,7 +240,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     }
 
     /// Serves at most `permits` requests of the first key at once, over all processes: each holds a permit of a
-    /// semaphore until its response has ended. Others are denied, and get back what was charged.
+    /// semaphore until its response has ended. Others are denied, and their charges are refunded.
     ///
     /// If the request upgrades its connection, as a websocket does, or opens a tunnel by `CONNECT`, the permit is held
     /// until the service drops the connection. This needs a server on hyper, as those of axum and tonic are; the
@@ -267,7 +267,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Sets what to do while the store does not answer.
+    /// Sets the answer while the store does not answer: see [`OnError`].
     pub fn on_error(mut self, on_error: OnError) -> Self {
         self.setup.on_error = on_error;
         self

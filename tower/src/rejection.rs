@@ -130,7 +130,7 @@ impl Rejection {
     pub(crate) fn boxed(reason: Reason) -> Box<Self> {
         // An answer may come with the next call.
         let retry_after = matches!(reason, Reason::NoDecision(_)).then_some(1);
-        // Else it would grow with each of the first fields.
+        // With a capacity, since the map would otherwise grow with each of the first fields.
         let (violated, headers) = (Vec::new(), HeaderMap::with_capacity(6));
         Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false })
     }
@@ -155,14 +155,14 @@ impl Rejection {
         if self.is_grpc {
             return grpc::response(grpc, title, self.retry_after);
         }
-        // All that most answers have, so that it is copied once, to where it stays.
+        // Most answers fit, so they are copied once, to their final place.
         let mut body = SmallVec::<[u8; 384]>::new();
         for part in [r#"{"type":""#, problem, r#"","title":""#, title, r#"","status":"#] {
             body.extend_from_slice(part.as_bytes());
         }
         body.extend_from_slice(status.as_str().as_bytes());
         if !self.reason.is_internal() && problem == "about:blank" {
-            // Names of header fields and kinds of keys may have quotes; `Debug` of a string is JSON for what they are.
+            // Names of header fields and kinds of keys may have quotes; `Debug` of such a string is valid JSON.
             let detail = format!(r#","detail":{:?}"#, self.reason.to_string());
             body.extend_from_slice(detail.as_bytes());
         }

@@ -52,7 +52,7 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
     async fn check_for_service(self, mut parts: Parts) -> Checked {
         match self.setup.check(&parts).await {
             Ok(mut admitted) => {
-                // Of several layers, handlers get the decision that has the least left.
+                // Behind several layers, handlers get the decision that has the least left.
                 let above = parts.extensions.get::<Decision>().map(|above| above.remaining);
                 if let Some(decision) = admitted.decision.take()
                     && above.is_none_or(|above| decision.remaining < above)
@@ -102,12 +102,12 @@ where
         let (parts, body) = request.into_parts();
         let mut check: BoxFuture<'static, Checked> =
             Box::pin(self.layer.clone().check_for_service(parts));
-        // A decision that is made in this process is there at once: then no clone of the service has to wait for it. Any
-        // other is asked for again by the waker that counts, when the response is.
+        // A decision of this process is ready at once: then no clone of the service has to wait for it. Any other is
+        // polled again, with the real waker, when the response is polled.
         let state = match check.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(checked) => State::after(checked, &mut self.inner, body),
             Poll::Pending => {
-                // The one that was asked whether it is ready is called; its clone need not be.
+                // The service that was polled for readiness is called; its clone need not be ready.
                 let clone = self.inner.clone();
                 let inner = mem::replace(&mut self.inner, clone);
                 State::Checking { check, rest: Some((inner, body)) }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-/// With or without padding, as readers should take it.
+/// With or without padding, as readers should accept it.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new()
@@ -70,10 +70,10 @@ impl<'a> Rest<'a> {
         self.0 = self.0.trim_start_matches(blanks);
     }
 
-    /// Takes the characters that belong; at least one.
+    /// Takes the characters that `belongs` accepts; at least one.
     fn run(&mut self, belongs: impl Fn(u8) -> bool) -> Option<&'a str> {
         let end = self.0.bytes().position(|byte| !belongs(byte)).unwrap_or(self.0.len());
-        // What belongs is ASCII, so this is between characters.
+        // The run is ASCII, so this is between characters.
         let (run, rest) = self.0.split_at(end);
         self.0 = rest;
         (end > 0).then_some(run)

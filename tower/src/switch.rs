@@ -28,7 +28,8 @@ pub(crate) struct Switch {
     is_connect: bool,
 }
 
-/// Holds nothing until the service has agreed, and then what the request holds until the connection is dropped.
+/// The place of the request's permit and reservations: empty until the service has agreed, and then filled until the
+/// connection is dropped.
 #[derive(Clone, Default)]
 struct Slot(Arc<Mutex<Option<Box<Held>>>>);
 
@@ -70,10 +71,10 @@ impl Switch {
         status == StatusCode::SWITCHING_PROTOCOLS || self.is_connect && status.is_success()
     }
 
-    /// Passes the connection on to the service. What is held is held until the service drops it.
+    /// Passes the connection on to the service. `held` is kept until the service drops it.
     pub(crate) fn complete(mut self, held: Box<Held>) {
         *self.slot.held() = Some(held);
-        // All is in memory, so this takes one or two.
+        // All is in memory, so this takes one or two polls.
         let _ = (0..8).any(|_| self.poll().is_ready());
     }
 
@@ -111,7 +112,7 @@ struct Connection {
 enum Stream {
     Waiting(OnUpgrade),
     Open(Upgraded),
-    /// There is no connection: the client went away before it was upgraded.
+    /// There is no connection: the client left before it was upgraded.
     Failed,
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use lockage::{Limit, Limiter};
 use tracing::warn;
 
-/// The limit of the first layer whose limiter has no prefix. Which store it has is not known here.
+/// The limit of the first layer whose limiter has no prefix. Its store is not known here.
 static FIRST: Mutex<Option<Limit>> = Mutex::new(None);
 
 /// Emits an event if this limiter has no prefix, and another layer of the process has one without a prefix under another

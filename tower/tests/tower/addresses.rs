@@ -1,4 +1,4 @@
-//! H3: a client cannot choose whose limit it uses.
+//! H3: a client cannot use another client's limit.
 
 use http::request::Parts;
 use lockage_tower::{Key, header, ip};
@@ -10,7 +10,7 @@ fn once(key: impl Into<Key>) -> RateLimitLayer<Manual> {
     RateLimit::by(key, manual("fixed-window 1/h").1).build().unwrap()
 }
 
-/// Whether two requests share a limit.
+/// Returns whether two requests share a limit.
 async fn share(key: impl Into<Key>, one: Request<()>, other: Request<()>) -> bool {
     let layer = once(key);
     assert_eq!(status(&layer, one).await, 200);
@@ -51,7 +51,7 @@ async fn only_trusted_proxies_are_believed() {
         // The field is not there: the proxy itself.
         ("10.0.0.1", &[][..], "10.0.0.1"),
         ("10.0.0.1", &["203.0.113.9"], "203.0.113.9"),
-        // What a client claims stands to the left.
+        // A client's own claims are on the left.
         ("10.0.0.1", &["198.51.100.1, 203.0.113.9"], "203.0.113.9"),
         ("10.0.0.1", &["198.51.100.1", "203.0.113.9"], "203.0.113.9"),
         ("10.0.0.1", &["198.51.100.1, 203.0.113.9, 10.1.2.3"], "203.0.113.9"),
@@ -90,14 +90,14 @@ async fn only_trusted_proxies_are_believed() {
     }
 }
 
-/// H3: so many proxies are believed as stand before the server, and nothing to the left of their entries.
+/// H3: as many proxies are believed as `hops` says, and nothing to the left of their entries.
 #[tokio::test]
 async fn only_the_nearest_proxies_are_believed() {
     let (peer, client) = ("198.18.0.1", "203.0.113.9");
     for (hops, lines, is) in [
         (0, &[client][..], peer),
         (1, &[client], client),
-        // What a client claims stands to the left, in any number of entries and lines.
+        // A client's own claims are on the left, in any number of entries and lines.
         (1, &["198.51.100.1, 203.0.113.9"], client),
         (1, &["198.51.100.1, 198.51.100.1,198.51.100.1", "203.0.113.9"], client),
         (1, &["unknown, , 203.0.113.9"], client),
@@ -166,7 +166,7 @@ async fn networks_of_ipv6_are_as_long_as_the_option_says() {
     }
 }
 
-/// What is not text is no address.
+/// A value that is not text is no address.
 #[tokio::test]
 async fn garbage_is_the_proxy() {
     let key = ip().behind(["10.0.0.1"]).unwrap();
@@ -197,7 +197,7 @@ async fn no_two_values_make_one_key() {
         let is_same = (a, b) == ("1", "2,x-b:3");
         assert_eq!(share(both(), request(a, b), other).await, is_same, "{a} {b}");
     }
-    // Long ones are hashed, and nobody can write the hash.
+    // Long ones are hashed, and no client can write the hash.
     let long = "k".repeat(65);
     let ids = Arc::new(std::sync::Mutex::new(Vec::new()));
     let key = || header("x-a").unwrap();

@@ -1,5 +1,5 @@
-//! H5: the table of failures. A request goes ahead without a decision only where the layer was told so, and never for a
-//! limiter that is set up in a wrong way.
+//! H5: the table of failures. A request goes ahead without a decision only if the layer is set to allow that, and never
+//! for a misconfigured limiter.
 
 use lockage::limiter::StoredLimits;
 use lockage::{Fallback, Locks, RetryStore};
@@ -96,7 +96,7 @@ async fn a_refusal_that_lasts_is_never_open() {
     }
 }
 
-/// Why it is 500 is for the application to see.
+/// Only the application sees the reason for a 500.
 #[tokio::test]
 async fn the_application_sees_why() {
     let limiter = Limiter::stored(MemoryStore::new(), StoredLimits::new()).with_prefix("api");
@@ -164,7 +164,7 @@ fn limiters_that_share_the_prefix_under_different_limits_are_one_event() {
     }
 }
 
-/// Each kind of fault is one event, however many requests have it; what clients do wrong is none.
+/// Each kind of fault is one event, however many requests have it; client errors are none.
 #[tokio::test]
 async fn a_fault_of_the_server_is_one_event() {
     let (log, _guard) = Log::start();

@@ -1,4 +1,4 @@
-//! H1, H2: the fields that clients are told their limits by.
+//! H1, H2: the header fields that report limits to clients.
 
 use lockage_tower::Fields;
 use proptest::prelude::*;
@@ -98,7 +98,7 @@ async fn a_denial_names_what_denies() {
     assert_eq!(problem["violated-policies"], both);
 }
 
-/// H1: whoever sleeps `Retry-After` is admitted; and `t` does not end after it.
+/// H1: a client that sleeps for `Retry-After` is admitted; and `t` does not end after it.
 #[tokio::test]
 async fn retry_after_is_enough_for_every_kind() {
     let kinds = [
@@ -223,7 +223,7 @@ async fn numbers_stay_within_structured_fields() {
     assert_eq!(parameter(&state, "r"), 999_999_999_999_999);
 }
 
-/// The window of a calendar that runs, as long as it really is.
+/// The current calendar window has its real length.
 #[tokio::test]
 async fn a_calendar_window_is_as_long_as_the_one_that_runs() {
     let limiter =
@@ -236,7 +236,7 @@ async fn a_calendar_window_is_as_long_as_the_one_that_runs() {
     assert!(parameter(&state, "t") <= days * 86_400);
 }
 
-/// What is behind a layer: another layer, or a service with fields of its own.
+/// The service behind a layer: another layer, or a service with fields of its own.
 type Inner = tower::util::BoxCloneSyncService<Request<()>, Response<Full<Bytes>>, Infallible>;
 
 /// A service with this status and these fields.
@@ -343,7 +343,7 @@ async fn fields_of_a_service_are_there_once() {
             r#""default";r=3, "default-2";r=4;pk=:Zm8=:, "default-3";r=99;t=60"#,
         ),
         (&[r#""x, \"default\"";r=3"#], r#""x, \"default\"";r=3, "default";r=99;t=60"#),
-        // Other forms are no lists of this draft: beside them nobody could read either.
+        // Other forms are no lists of this draft: next to them no client could read either.
         (&["limit=10, remaining=3, reset=9"], r#""default";r=99;t=60"#),
         (&["3"], r#""default";r=99;t=60"#),
         (&[r#""default";r=3,"#], r#""default";r=99;t=60"#),

@@ -1,4 +1,4 @@
-//! Limits in front of services: what clients are told, who they are, and what happens when something fails.
+//! Limits in front of services: the answers to clients, the identification of clients, and failures.
 
 mod addresses;
 mod failures;

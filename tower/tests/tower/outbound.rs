@@ -137,7 +137,7 @@ async fn blocked(fields: &[(&'static str, &str)]) -> Option<u64> {
     span.map(|span| span.as_secs())
 }
 
-/// A wait is a wait however it is written; what cannot be read is the default, and never none.
+/// A wait counts in every form; an unreadable one is the default, and never none.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_is_asked_for_is_made() {
     let now = std::time::SystemTime::now();
@@ -192,7 +192,7 @@ async fn a_pause_that_is_asked_for_is_made() {
         let fields = [("retry-after", moment), ("date", date)];
         assert_eq!(blocked(&fields).await, Some(60), "{moment}, by the clock of the server");
     }
-    // Of several lines, the longest that can be read.
+    // The longest readable value of several lines.
     for lines in [["3", "20"], ["20", "3"], ["soon", "20"], ["20", "-1"], ["0", "20"]] {
         assert_eq!(blocked(&lines.map(|line| ("retry-after", line))).await, Some(20), "{lines:?}");
     }
@@ -202,7 +202,7 @@ async fn a_pause_that_is_asked_for_is_made() {
         (&[("retry-after", "soon"), ("ratelimit", r#""a";r=0;t=20"#)], 20),
         (&[("retry-after", "soon"), ("x-ratelimit-reset", "20")], 20),
         (&[("ratelimit", r#""a";r=0;t=20"#), ("x-ratelimit-reset", "9")], 20),
-        // Of the limits that are used up, the longest.
+        // The longest of the limits that are used up.
         (&[("ratelimit", r#""a";r=0;t=20, "b";r=5;t=90"#)], 20),
         (&[("ratelimit", r#""a";r=0;t=20"#), ("ratelimit", r#""b";t=30;r=0"#)], 30),
         (&[("ratelimit", r#""a;t=99, b";r=0;t=20;pk=:Zm9v:;x"#)], 20),
@@ -210,7 +210,7 @@ async fn a_pause_that_is_asked_for_is_made() {
         (&[("ratelimit", r#""a";r=0"#)], default),
         (&[("ratelimit", r#""a";r=0;t=0"#)], default),
         (&[("ratelimit", r#""a";r=0;t=-5"#)], default),
-        // Of draft 7, and of draft 8 as others write it.
+        // The form of draft 7, and that of draft 8 as others write it.
         (&[("ratelimit", "limit=10, remaining=0, reset=20")], 20),
         (&[("ratelimit", "limit=10,remaining=0"), ("ratelimit", "reset=20")], 20),
         (&[("ratelimit", "reset=20")], 20),

@@ -1,5 +1,5 @@
-//! H6: several server processes share one limit, over HTTP/1.1 and HTTP/2, on a real server: exactly as many requests are
-//! admitted as it says. The processes run the example.
+//! H6: several server processes share one limit, over HTTP/1.1 and HTTP/2, on a real server: exactly as many requests
+//! are admitted as the limit allows. The processes run the example.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -45,14 +45,14 @@ impl Drop for Process {
     }
 }
 
-/// No test: what [`Process`] runs.
+/// Not a test: the program that [`Process`] runs.
 #[test]
 #[ignore = "it serves until it is killed"]
 fn the_example_serves() {
     axum_per_ip::main().unwrap();
 }
 
-/// Sends requests from so many threads to both processes; returns how many were admitted, and how many denied.
+/// Sends requests from this many threads to both processes; returns how many were admitted, and how many denied.
 fn load(processes: &[Process], threads: usize, requests: usize, http2: bool) -> (usize, usize) {
     let ask = |thread: usize| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -1,4 +1,4 @@
-//! What requests are charged, and which of them reach the service.
+//! The charges of requests, and which requests reach the service.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
@@ -11,11 +11,11 @@ use lockage_tower::{Cost, Key, header};
 
 use super::*;
 
-/// A service that panics unless the one that is called was asked whether it is ready. Its clones were not.
+/// A service that panics if it is called without being polled for readiness. Its clones are not ready.
 #[derive(Default)]
 pub(super) struct Strict {
     is_ready: bool,
-    /// Whether it says that it is not, at first.
+    /// Whether it is not ready at first.
     hesitates: Arc<AtomicBool>,
 }
 
@@ -206,7 +206,7 @@ async fn tiers_have_limits_of_their_own() {
     assert_eq!(status(&layer, request("d", "platinum")).await, 500, "no such tier");
 }
 
-/// Two keys in order: the first gets back what it has charged where the second denies.
+/// Two keys in order: if the second denies, the charge of the first is refunded.
 #[tokio::test]
 async fn two_keys_are_charged_both_or_neither() {
     let store = MemoryStore::new();
@@ -234,7 +234,7 @@ async fn two_keys_are_charged_both_or_neither() {
     assert_eq!(by_ip.peek("ip:192.0.2.1", 1).await.unwrap().remaining, 8);
 }
 
-/// Handlers, and clients that know of one limit only, are told of the one that has the least left.
+/// Handlers, and clients that know only one limit, see the one that has the least left.
 #[tokio::test]
 async fn of_several_limits_the_one_with_the_least_left_is_told() {
     for (first, second) in
@@ -300,7 +300,7 @@ async fn answers_can_be_the_applications_own() {
     assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "/");
 }
 
-/// A store that is chosen when the program runs, and limits that are stored with each id.
+/// A store that is chosen at run time, and limits that are stored with each id.
 #[tokio::test]
 async fn stored_limits_tell_what_is_left() {
     let limits = StoredLimits::new().with_default(limit("fixed-window 2/h"));

@@ -41,7 +41,7 @@ impl http_body::Body for Chunks {
     }
 }
 
-/// What a service does, and its client.
+/// A course of a service and its client.
 #[derive(Clone, Copy, Debug)]
 enum Course {
     ReadToTheEnd,
@@ -124,7 +124,7 @@ async fn take<S: Store + Clone + 'static>(
             assert_eq!(body.as_mut().collect().await.unwrap().to_bytes(), "abcde");
         }
     }
-    // Kept, so that what is held goes with the end of the body, and not with its memory.
+    // Kept, so that the held things are released by the end of the body, and not by its drop.
     if matches!(course, EmptyBody | BodyFails | ReadToTheEnd) {
         tokio::spawn(async move {
             let _body = body;
@@ -151,7 +151,7 @@ async fn permits_come_back_whatever_becomes_of_a_request() {
             assert_eq!(field(&answer, "ratelimit-policy"), policies);
             let violated = problem(answer).await["violated-policies"].clone();
             assert_eq!(violated, serde_json::json!(["default-in-flight"]));
-            // What it was charged came back.
+            // The charge was refunded.
             assert_eq!(limiter.peek("ip:192.0.2.1", 1).await.unwrap().remaining, 99);
         })
         .await;
@@ -217,7 +217,7 @@ fn a_response_may_outlive_its_runtime() {
     assert_eq!(runtime().block_on(peek).unwrap().remaining, 20);
 }
 
-/// Servers that are not built on tower settle what they were admitted with; what they drop stays as estimated.
+/// Servers that are not built on tower settle their admissions; a dropped admission stays charged as estimated.
 #[tokio::test(start_paused = true)]
 async fn an_admission_is_settled_by_its_holder() {
     let by_header = || Commit::by_header("x-tokens").unwrap();
@@ -252,7 +252,7 @@ async fn an_admission_is_settled_by_its_holder() {
     }
 }
 
-/// What was reserved comes back where another limit denies.
+/// A reservation is cancelled if another limit denies.
 #[tokio::test(start_paused = true)]
 async fn a_reservation_is_cancelled_where_the_next_limit_denies() {
     let store = FailingStore::new(paused_memory());

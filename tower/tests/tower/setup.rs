@@ -1,4 +1,4 @@
-//! What is refused when a layer is built, with what would be right.
+//! The refusals when a layer is built, each with the correct form.
 
 use lockage::Locks;
 use lockage_tower::{Commit, Fields, SetupError, header, ip};

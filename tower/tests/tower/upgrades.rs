@@ -1,4 +1,4 @@
-//! H4 where a connection outlives its response: what the request holds is held until the connection ends, and no longer.
+//! H4 where a connection outlives its response: the request holds its permit until the connection ends, and no longer.
 
 use axum::Router;
 use axum::body::Body;
@@ -91,7 +91,7 @@ impl Server {
         }
     }
 
-    /// Waits until so much is charged, which is settled in the background.
+    /// Waits until this much is charged, which is settled in the background.
     async fn charged(&self, expected: u64) {
         let mut charged = 0;
         for _ in 0..2_000 {
@@ -106,7 +106,7 @@ impl Server {
     }
 }
 
-/// Says yes, streams, or echoes what comes on an upgraded connection.
+/// Answers 200, streams, or echoes the bytes of an upgraded connection.
 async fn serve(mut request: Request) -> Response {
     let response = Response::builder();
     let (path, method) = (request.uri().path().to_owned(), request.method().clone());
@@ -180,7 +180,7 @@ async fn an_upgraded_connection_holds_its_permit_until_it_ends() {
                 assert_eq!(server.ask("GET /plain HTTP/1.1\r\nhost: a\r\n\r\n").await.0, 429);
             }
             echoes(&mut open, b"one").await;
-            // More than fits into any buffer on the way at once.
+            // More bytes than fit into the buffers on the way.
             for _ in 0..20 {
                 echoes(&mut open, &[b'x'; 30_000]).await;
             }
@@ -188,7 +188,7 @@ async fn an_upgraded_connection_holds_its_permit_until_it_ends() {
             drop(open);
             server.is_free().await;
         }
-        // Those that were denied cost nothing, and the others what was sent on them.
+        // Denied requests cost nothing, and the others the bytes that were sent on them.
         server.charged(3 * 600_003).await;
     }
 }
