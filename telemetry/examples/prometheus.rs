@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tokio::join!(requests(&limiter), jobs(&locks)).0
 }
 
-/// Serves what is counted by the global recorder.
+/// Serves the metrics of the global recorder.
 fn serve_metrics(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
     let mut exporter = PrometheusBuilder::new().with_recommended_naming(true);
     for (name, buckets) in BUCKETS {
@@ -41,7 +41,7 @@ fn serve_metrics(address: SocketAddr) -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
-/// One user who behaves, and one who does not.
+/// One user within the limit, and one beyond it.
 async fn requests(limiter: &Limiter<Store>) -> Result<(), Box<dyn std::error::Error>> {
     loop {
         let _ = limiter.try_acquire("user:1", 1).await?;
@@ -52,7 +52,7 @@ async fn requests(limiter: &Limiter<Store>) -> Result<(), Box<dyn std::error::Er
     }
 }
 
-/// Two workers who do the same job by turns.
+/// Two workers that do the same job by turns.
 async fn jobs(locks: &Locks<ObservedStore<MemoryStore>, Tokio>) {
     let worker = async || loop {
         let job = async { tokio::time::sleep(Duration::from_millis(200)).await };

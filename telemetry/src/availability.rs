@@ -18,7 +18,7 @@ pub(crate) enum Shown {
 }
 
 impl Availability {
-    /// Records a call. A caller that goes away says nothing about the store.
+    /// Records a call. A dropped call shows nothing about the store.
     pub(crate) fn see(&self, result: &CallResult<'_>) -> Option<Shown> {
         let is_answered = match result {
             CallResult::Done => true,
@@ -35,7 +35,7 @@ impl Availability {
             });
             return (before == Ok(AWAY_AFTER - 1)).then_some(Shown::Away);
         }
-        // A store that is there is only read here, so that its callers share the line.
+        // For an available store this only reads, so that its callers share the cache line.
         let was_silent = silent.load(Ordering::Relaxed) > 0;
         let was_away = was_silent && silent.swap(0, Ordering::Relaxed) == AWAY_AFTER;
         was_away.then_some(Shown::Back)

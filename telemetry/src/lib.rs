@@ -2,7 +2,7 @@
 //!
 //! Without a feature this crate has no observer, and nothing is logged or counted. Each feature adds one:
 //!
-//! | feature | observer | tells |
+//! | feature | observer | reports |
 //! |---|---|---|
 //! | `tracing` | `Tracing` | events of the target `lockage` |
 //! | `metrics` | `Metrics` | metrics, for any exporter of the crate `metrics` |

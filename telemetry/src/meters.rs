@@ -1,6 +1,6 @@
-//! The metrics, for any library that counts them.
+//! The metrics, for any metrics library.
 //!
-//! What a decision needs is looked up once, when a limiter gets its observer; a series exists from its first event on.
+//! The instruments of a decision are looked up once, when a limiter gets its observer; a series exists from its first
 //! event on.
 
 use std::collections::HashMap;

@@ -92,7 +92,7 @@ impl Bound {
         Bound { ids, availability: Availability::default(), misconfigured: OnceInAWhile::default() }
     }
 
-    /// Returns what callers named, if it may be included.
+    /// Returns an id or a key, if it may be included.
     fn named<'a>(&self, name: &'a str) -> Option<&'a str> {
         self.ids.then_some(name)
     }
@@ -175,10 +175,10 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Is due at first, and once a [while](MISCONFIGURED_EVERY) after.
+/// A report that is due at first, and then once in each [`MISCONFIGURED_EVERY`].
 #[derive(Default)]
 struct OnceInAWhile {
-    /// In microseconds; zero before it was due at first.
+    /// The next time, in microseconds; zero before the first report.
     next: AtomicU64,
 }
 

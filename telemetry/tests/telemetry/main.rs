@@ -1,4 +1,4 @@
-//! What each library is told of one run, and what Prometheus reads of it.
+//! The events and metrics of one run in each library, and in Prometheus.
 
 mod opentelemetry;
 mod prometheus;

@@ -51,7 +51,7 @@ fn read(all: &[ResourceMetrics]) -> BTreeMap<(String, Vec<String>), u64> {
     read
 }
 
-/// A meter of OpenTelemetry counts what the reference counts, in the buckets that fit.
+/// A meter of OpenTelemetry has the counts of the reference, in the right buckets.
 #[tokio::test(start_paused = true)]
 async fn a_meter_counts_what_the_reference_counts() {
     let exporter = InMemoryMetricExporter::default();

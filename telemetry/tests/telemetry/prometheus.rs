@@ -8,7 +8,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 
 use super::run::{Outage, run};
 
-/// What Prometheus reads, by name and labels.
+/// The values that Prometheus reads, by name and labels.
 struct Page(BTreeMap<(String, BTreeMap<String, String>), f64>);
 
 impl Page {
@@ -72,7 +72,7 @@ fn serve() -> (Metrics, SocketAddr) {
 /// Reads `/metrics` over HTTP, as Prometheus does.
 fn scrape(address: SocketAddr) -> Page {
     let connect = || TcpStream::connect(address).ok();
-    // The listener may not stand yet.
+    // The listener may not be ready yet.
     let mut stream = std::iter::repeat_with(connect).flatten().next().unwrap();
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .unwrap();
@@ -83,7 +83,7 @@ fn scrape(address: SocketAddr) -> Page {
     Page::read(body)
 }
 
-/// What Prometheus reads is what the reference counts, for decisions of each source, and what became of locks.
+/// Prometheus reads the counts of the reference, for decisions of each source and for leases.
 #[tokio::test(start_paused = true)]
 async fn what_prometheus_reads_is_what_the_reference_counts() {
     let (metrics, address) = serve();
@@ -133,7 +133,7 @@ async fn what_prometheus_reads_is_what_the_reference_counts() {
     assert_eq!(page.sum("rate_limiting_active_request_leases", &active), 2.0);
 }
 
-/// A store that is away says so, until it is back.
+/// A store that is away is reported, until it is back.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_is_away_is_not_available() {
     let (metrics, address) = serve();
@@ -158,7 +158,7 @@ async fn histograms_have_their_buckets() {
     }
 }
 
-/// The board asks for nothing that the exporter does not give, and shows each metric.
+/// The board queries only metrics that the exporter has, and shows each of them.
 #[tokio::test(start_paused = true)]
 async fn the_board_shows_what_the_exporter_gives() {
     let (metrics, address) = serve();

@@ -1,5 +1,5 @@
-//! A run of limiters and locks in virtual time, with every source of a decision, and what it has to come to by
-//! the reference.
+//! A run of limiters and locks in virtual time, with every source of a decision, and its expected counts by the
+//! reference.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,14 @@ type Limited = Limiter<RetryStore<ObservedStore<Memory>, Tokio>>;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How many requests of each policy were allowed and denied, and what they cost.
+/// The number of requests of each policy that were allowed and denied, and their costs.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) requests: BTreeMap<(&'static str, bool), u64>,
     pub(crate) cost: BTreeMap<(&'static str, bool), u64>,
 }
 
-/// One limiter, and who says what it has to decide.
+/// One limiter, and the reference for its decisions.
 struct Policy {
     name: &'static str,
     limiter: Limited,
@@ -32,7 +32,7 @@ struct Policy {
     largest_cost: u64,
 }
 
-/// Makes a run under this observer, and returns what it comes to by the reference.
+/// Makes a run under this observer, and returns its counts by the reference.
 pub(crate) async fn run(observer: impl Observer + Clone, seed: u64) -> Counts {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut counts = Counts::default();
@@ -77,8 +77,8 @@ fn policies(observer: &(impl Observer + Clone), clock: TokioClock) -> Vec<Policy
     vec![plain, cached, ahead, alone]
 }
 
-/// Four locks: two are released, one is lost, one is busy; a semaphore of which two permits stay held; a limit
-/// that nobody has stored.
+/// Four locks: two are released, one is lost, one is busy; a semaphore of which two permits stay held; a limit that is
+/// not stored.
 async fn locks(observer: impl Observer + Clone) {
     let memory = MemoryStore::with_clock(TokioClock::new());
     let store = ObservedStore::new(memory, "locks", observer.clone());

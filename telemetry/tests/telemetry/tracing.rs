@@ -43,7 +43,7 @@ impl Lines {
     }
 }
 
-/// A denial is an event for those who debug; a log has what a person must know, once.
+/// A denial is a `DEBUG` event; the log has each actionable event once.
 #[tokio::test(start_paused = true)]
 async fn a_log_has_what_a_person_must_know_once() {
     let lines = Lines::default();
@@ -75,7 +75,7 @@ async fn a_log_has_what_a_person_must_know_once() {
     assert!(all[1].contains("loss=\"refused\""), "{}", all[1]);
 }
 
-/// Ids are told only to those who ask for them.
+/// Events contain ids only on request.
 #[tokio::test(start_paused = true)]
 async fn ids_and_keys_are_told_only_where_asked_for() {
     for (observer, tells) in [(Tracing::new(), false), (Tracing::new().with_ids(), true)] {
