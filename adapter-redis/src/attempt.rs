@@ -22,7 +22,7 @@ pub(crate) type Making<C> = BoxFuture<'static, Result<C, LinkError>>;
 #[derive(Clone)]
 pub(crate) struct Made<C> {
     pub(crate) connection: C,
-    /// When making it began. How long it has been there is unknown outside of tokio, where nobody may have polled it.
+    /// When making it began. Its age is unknown outside of tokio, where no task may have polled it.
     pub(crate) begun: Instant,
     /// A task that ends with the runtime.
     #[cfg(feature = "tokio")]

@@ -6,12 +6,12 @@ use lockage_lua::{Script, batch_script};
 use crate::call::Reply;
 use crate::link::Request;
 
-/// The most thousand instructions that a call takes, as estimated: about a millisecond, in which a server does nothing
+/// The most instructions of a call, in thousands, as estimated: about a millisecond, in which a server does nothing
 /// else.
 const MAX_WORK: usize = 3_000;
 
 /// Commands on several keys as one script call, which runs their script once for each key. It saves round trips, and
-/// each call's cost on the server beside its script.
+/// the server's overhead for each call.
 ///
 /// In a cluster all keys would have to be in one slot, so this is for single servers.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub struct BatchCall {
 }
 
 impl BatchCall {
-    /// Returns the calls of these commands, each of as many as a server can run in about a millisecond. Returns `None`
-    /// if they cannot be batched: each must have the same fast script and one key. On the slow path of a key, a batch
-    /// would save little.
+    /// Returns the calls of these commands, each with as many as a server can run in about a millisecond. Returns
+    /// `None` if they cannot be batched: each must have the same fast script and one key. On the slow path of a key, a
+    /// batch would save little.
     pub fn all<'c, C: Command + 'c>(
         commands: impl Iterator<Item = &'c C>,
         time: CallTime,
@@ -68,7 +68,7 @@ impl BatchCall {
         self.keys
     }
 
-    /// Returns what to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
+    /// Returns the request to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, keys: impl ExactSizeIterator<Item = &'r str>) -> Request<'r> {
         let request = match self.with_text {
             false => Request::new("EVALSHA").with(self.script.digest()),
@@ -87,7 +87,7 @@ impl BatchCall {
     }
 }
 
-/// Returns about the most thousand instructions that this takes a server.
+/// Returns an estimate of the server's instructions for this call, at most, in thousands.
 fn work(call: &ScriptCall) -> usize {
     let numbers = call.arguments().next().map_or(0, <[u8]>::len) / 8;
     // A log is searched.

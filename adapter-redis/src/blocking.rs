@@ -10,7 +10,7 @@ use crate::clock::now;
 use crate::link::{Health, Link, LinkError, Request};
 use crate::pool::IdlePool;
 
-/// The longest wait of a client: some treat no time limit differently from a long one.
+/// The longest wait of a client: some treat an absent time limit differently from a long one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// A connection for one call at a time, which blocks its thread.
@@ -101,7 +101,7 @@ impl Link for BlockingConnections {
         }
         let result = connection.send(request, left());
         let health = match &result {
-            // A client that blocks learns who has the slot when it connects.
+            // A blocking client learns which node has the slot when it connects.
             Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
             result => Health::of(result.as_ref()),
         };

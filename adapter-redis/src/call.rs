@@ -57,8 +57,8 @@ impl<'a, C: Command> Call<'a, C> {
         matches!(self.call.encoded(), Encoded::Text(_)).then(|| self.command.cut())?
     }
 
-    /// Returns what to send: `EVALSHA digest 1 key argument...`, with two keys where the command has one
-    /// [beside](Command::beside), or `EVAL` with the script's text.
+    /// Returns the request to send: `EVALSHA digest 1 key argument...`, with two keys if the command has a [second
+    /// one](Command::beside); or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, key: &'r str) -> Request<'r> {
         let script = script(self.call.script());
         let request = match self.with_text {
@@ -207,7 +207,7 @@ impl Reply {
         Some(ErrorReply(String::from_utf8_lossy(text).into_owned()))
     }
 
-    /// Returns what this says about its connection.
+    /// Returns the health of the connection that this reply suggests.
     pub(crate) fn health(&self) -> Health {
         match self {
             Reply::Error(error) => error.health(),

@@ -52,8 +52,8 @@ pub async fn before_sending<T>(
     until(|| request.until_deadline().map(sooner), needed, late).await
 }
 
-/// Returns the output of `future`, or once it is polled after the end of its time, `late` of what it returns then. That
-/// time is asked for when the future first pends: one that is ready at once, as most are, costs no look at a clock.
+/// Returns the output of `future`. After a poll that comes after the end of its time, it returns `late` of that poll's
+/// result. `left` is called when the future first pends: a future that is ready at once, as most are, needs no clock.
 pub(crate) async fn until<T>(
     left: impl FnOnce() -> Option<Duration>,
     future: impl Future<Output = T>,

@@ -28,7 +28,7 @@ impl<C: Link + Clone + 'static> Connections<C> {
         Self::by(move || Reconnecting::new(connect.clone()))
     }
 
-    /// Sets where errors find the server's address.
+    /// Sets the source of the server's address in errors.
     #[must_use]
     pub fn at(self, server: ServerAddress) -> Self {
         Connections { server, ..self }

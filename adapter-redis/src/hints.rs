@@ -1,4 +1,4 @@
-//! Errors of a server that repeat until someone changes something, and what would be right.
+//! Errors of a server that repeat until someone changes something, and their remedies.
 
 use crate::link::LinkError;
 
@@ -30,7 +30,7 @@ const PROTOCOL: &str = "the server does not speak this version of the protocol: 
 pub const NO_REDIS: &str = "no Redis server answers there by this protocol: see the host, the port, and whether it speaks \
                             TLS, as addresses do that begin with rediss://";
 
-/// What a server's error contains, with the hint for it. The first one counts.
+/// Parts of a server's errors, with the hint for each. The first match counts.
 const HINTS: [(&str, &str); 24] = [
     // By their codes.
     ("WRONGPASS ", PASSWORD),
@@ -61,9 +61,10 @@ const HINTS: [(&str, &str); 24] = [
     ("unsupported protocol version", PROTOCOL),
 ];
 
-/// Returns what would be right, if an error in these words of a server repeats until someone changes something.
+/// Returns the remedy, if a server's error with this text repeats until someone changes something.
 ///
-/// Others pass: a server may load its keys, be full, be busy, follow a master for a while, or have no connection left.
+/// Other errors pass: a server may load its keys, be full, be busy, follow a master for a while, or have no connection
+/// left.
 pub fn hint(error: &str) -> Option<&'static str> {
     // A code stands first, or, up to Redis 6.2, behind the words about the script that got it.
     let has = |part: &str| match part.strip_suffix(' ') {

@@ -1,8 +1,8 @@
-//! What every Redis client needs to be a [`Store`](lockage::Store), without a client in it.
+//! The common part of all Redis clients as a [`Store`](lockage::Store), without a client.
 //!
-//! [`LuaStore`] runs each command as a script call. It follows `NOSCRIPT`, `MOVED`, `ASK` and the slow
-//! path, batches, waits for replicas, and tells errors apart. A client implements [`Link`]: it sends
-//! one [`Request`] at most once and returns the [`Reply`], or a [`LinkError`].
+//! [`LuaStore`] runs each command as a script call. It follows `NOSCRIPT`, `MOVED`, `ASK` and the slow path, batches,
+//! waits for replicas, and classifies errors. A client implements [`Link`]: it sends one [`Request`] at most once and
+//! returns the [`Reply`], or a [`LinkError`].
 //!
 //! | the client has | implement | and get |
 //! |---|---|---|

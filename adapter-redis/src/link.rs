@@ -1,4 +1,4 @@
-//! The seam between [`LuaStore`](crate::LuaStore) and a client.
+//! The interface between [`LuaStore`](crate::LuaStore) and a client.
 
 mod error;
 
@@ -27,7 +27,7 @@ pub trait Link: Send + Sync {
     /// call then.
     ///
     /// # Errors
-    /// [`LinkError`], which says whether anything can have been sent.
+    /// [`LinkError`], which shows whether anything can have been sent.
     fn send(&self, request: &Request<'_>) -> impl Future<Output = Result<Reply, LinkError>> + Send;
 
     /// Returns whether keys are on several nodes. Only then are redirections followed, and batches split.
@@ -124,8 +124,8 @@ impl ServerAddress {
 
 /// One connection that can send several requests in one piece.
 pub trait Pipeline: Link {
-    /// Whether the errors in a transaction's reply are told apart. If the client takes the first one for the whole
-    /// transaction, none is sent.
+    /// Whether the client returns each error in a transaction's reply. If it returns the first one for the whole
+    /// transaction, no transaction is sent.
     const TRANSACTIONS: bool = true;
 
     /// Sends the requests at most once, in order and on one connection, and waits for all replies, or for one error in
@@ -204,7 +204,7 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Adds a key, which tells a cluster the node.
+    /// Adds a key, which determines the node of a cluster.
     #[must_use]
     pub(crate) fn with_key(self, key: &'a str) -> Self {
         Request { key: Some(key), ..self.with(key) }
@@ -274,25 +274,26 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Returns a little less than the time that a caller waits: what ends then has its outcome before the caller gives up.
+/// Returns a little less than the time that a caller waits: a call that ends then has its outcome before the caller
+/// gives up.
 pub(crate) fn sooner(left: Duration) -> Duration {
     left - (left / 4).min(Request::LEAD)
 }
 
-/// What a call says about its connection.
+/// The health of a connection, as the result of a call suggests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// The connection carried an answer, or the client repairs it by itself.
     Good,
-    /// It carried no answer in time, or an answer that suggests a failover. A call that is dropped before its end says
-    /// this.
+    /// It carried no answer in time, or an answer that suggests a failover. A call that is dropped before its end
+    /// counts as this.
     Doubtful,
     /// It is no longer usable.
     Lost,
 }
 
 impl Health {
-    /// Returns what this result of a call says.
+    /// Returns the health that this result of a call suggests.
     pub fn of(result: Result<&Reply, &LinkError>) -> Self {
         result.map_or_else(LinkError::health, Reply::health)
     }

@@ -44,16 +44,16 @@ struct Inner<C> {
 
 struct State<C> {
     current: Connecting<C>,
-    /// Made while the current one is still used.
+    /// The next connection, made while the current one is still used.
     next: Option<Connecting<C>>,
     doubts: u32,
     since: Instant,
-    /// When the latest use began on a connection that needed no check, or had passed it. One that was not used since it
-    /// was made has been idle since then.
+    /// When the latest use began on a connection that needed no check, or had passed it. A connection that was never
+    /// used has been idle since it was made.
     used: Option<Instant>,
     /// Whether a use has come to it.
     is_awaited: bool,
-    /// The current one is the final error.
+    /// Whether it is closed: `current` is then the final error.
     is_closed: bool,
 }
 
@@ -127,7 +127,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             let (current, began, is_fresh, was_awaited) = self.current();
             let (health, check) = (Health::Doubtful, None);
             let mut using = Use { all: self, current, health, check };
-            // One that is made is not waited for: calls spend their time here.
+            // A connection that is made needs no wait: calls spend their time here.
             let connection = match using.current.peek().map(Made::of) {
                 Some(made) => made,
                 None => {
@@ -143,7 +143,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                         using.health = Health::Good;
                         continue;
                     }
-                    // One that failed before this use, when nothing waited for it any more, says nothing of now.
+                    // An attempt that failed before this use, when nothing waited for it any more, shows nothing of the
+                    // present.
                     if has_ended && was_awaited && !is_again {
                         (using.health, is_again) = (Health::Lost, true);
                         continue;
@@ -158,7 +159,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                     return Err(error.before_sending());
                 }
             };
-            // One to several nodes may be made, and one of these be silent.
+            // A connection to several nodes may be made while one of them is silent.
             if is_fresh && (checks == 0 || !self.in_background) {
                 return Ok((using, connection));
             }
@@ -203,7 +204,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         (state.current.clone(), now, is_fresh, was_awaited)
     }
 
-    /// Notes that the connection was there when this use began.
+    /// Records that the connection was alive when this use began.
     fn passed(&self, using: &Use<'_, C>, began: Instant) {
         let mut state = self.state();
         if state.current.ptr_eq(&using.current) {
@@ -226,7 +227,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         if state.is_closed || !state.current.ptr_eq(&using.current) {
             return;
         }
-        // Of a connection to several nodes a part may be lost, but not all, once it was made.
+        // A made connection to several nodes may lose a part of them, but not all.
         let is_whole = !self.in_background || using.current.peek().is_some_and(Result::is_err);
         match using.health {
             Health::Good if is_whole => state.doubts = 0,
@@ -296,7 +297,7 @@ impl<C: Link + Clone + 'static> Link for Reconnecting<C> {
 
 impl<C> State<C> {
     fn of(current: Connecting<C>) -> Self {
-        // One that was made behind the users of another one is as old as it is.
+        // A connection that was made in the background keeps the age since it was begun.
         let since = match current.peek() {
             Some(Ok(made)) => made.begun,
             _ => now(),

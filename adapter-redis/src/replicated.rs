@@ -83,7 +83,7 @@ impl ReplicaWait {
         Duration::from_millis(u64::try_from(left).expect("no longer than a day").max(1))
     }
 
-    /// Returns all requests for this call, to one connection: on another one `WAIT` says nothing about it.
+    /// Returns all requests for this call, to one connection: on another one `WAIT` counts nothing of it.
     ///
     /// In a transaction no slot can move to another node in between. The record is rewritten unchanged (`rewrite.lua`),
     /// so that there is a write to wait for if the command had none.
@@ -115,7 +115,7 @@ pub(crate) fn read(
     let waited = replies.pop();
     if in_transaction {
         let executed = replies.pop();
-        // Whatever was refused before, nothing of the transaction was done.
+        // If anything was refused before, nothing of the transaction ran.
         let refused = replies.into_iter().find(|reply| matches!(reply, Reply::Error(_)));
         replies = match (refused, executed) {
             (Some(error), _) | (None, Some(error @ Reply::Error(_))) => {
@@ -126,7 +126,7 @@ pub(crate) fn read(
         };
     }
     let rewritten = replies.pop();
-    // The call comes first, but for an `ASKING` before it, and one after it.
+    // The call comes first, except for an `ASKING` before it and another after it.
     let reply = match replies.len() {
         1 => replies.pop(),
         3 => replies.into_iter().nth(1),
@@ -152,7 +152,7 @@ fn unexpected() -> LinkError {
 mod tests {
     use super::*;
 
-    /// What the server says to all of it, where nothing is refused before `EXEC`.
+    /// Reads the server's replies to all requests, with nothing refused before `EXEC`.
     fn after_done(executed: Reply, waited: Reply) -> Result<Acknowledged, LinkError> {
         read(vec![Reply::Other, Reply::Other, Reply::Other, executed, waited], true)
     }

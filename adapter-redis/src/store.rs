@@ -78,7 +78,7 @@ impl<L: Link> LuaStore<L> {
             match self.finish(key, Call::slow(part, self.time.read()), deadline).await {
                 Ok(outcome) => outcomes.push(outcome.ok().expect("a part is not cut")),
                 Err(error) if outcomes.is_empty() => return Err(error),
-                // Some of it was done.
+                // A part of it has run.
                 Err(error) => return Err(StoreError::Unknown(Box::new(error))),
             }
         }
@@ -199,7 +199,7 @@ impl<L: Link> LuaStore<L> {
         let replies = replies.into_iter().chain(std::iter::repeat(Reply::Other));
         for (reply, (key, command)) in replies.zip(calls) {
             outcomes.push(match reply.error_of_one().map_or(reply, Reply::Error) {
-                // Its own script calls the one that knows what to do.
+                // The key needs the slow path, which a call of its own takes.
                 Reply::Error(error) if error.code() == NEEDS_SLOW_PATH => {
                     by(deadline, self.call(key, *command, deadline)).await
                 }
@@ -262,7 +262,7 @@ impl<L: Link> Store for LuaStore<L> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        // All that is asked together ends then, in one poll: what has an outcome keeps it.
+        // The whole batch ends then, in one poll: parts with an outcome keep it.
         let deadline = now().checked_add(sooner(patience));
         let commands = calls.iter().map(|&(_, command)| command);
         let batches = self.supports_batch().then(|| BatchCall::all(commands, self.time.read()));
@@ -378,7 +378,7 @@ mod tests {
         }
     }
 
-    /// A server that says of each key of a batch that its own script knows what to do.
+    /// A server that answers for each key of a batch that it needs the slow path.
     struct OnTheSlowPath;
 
     impl Link for OnTheSlowPath {
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Returns what came of each part of a batch on these ids whose caller gives up.
+    /// Returns the outcome of each part of a batch on these ids whose caller gives up.
     fn outcomes<C: Command<Outcome: Send> + Sync>(
         link: impl Link,
         ids: [&str; 3],

@@ -42,7 +42,7 @@ pub trait PubSub: Link + 'static {
     fn unsubscribe(&self, channel: &str, is_sharded: bool) -> impl Future<Output = ()> + Send;
 }
 
-/// Where one listening connection reports. Clones are of the same connection.
+/// The receiver of one listening connection's events. Clones are of the same connection.
 #[derive(Clone)]
 pub struct PubSubSink {
     sink: SubscriptionSink,
@@ -129,7 +129,7 @@ impl<P: PubSub> Connected<P> {
         loop {
             let result = self.connection.subscribe(channel, self.is_sharded).await;
             let Ok(Reply::Error(error)) = &result else { return result };
-            // After `MOVED` the client knows the way. `NOSUB` was the answer to an earlier unsubscription.
+            // After `MOVED` the client knows the node. `NOSUB` was the answer to an earlier unsubscription.
             if !matches!(error.code(), "MOVED" | "NOSUB") || repetitions == REPETITIONS {
                 lock(&self.subscribed).remove(channel);
                 return result;
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use crate::clock::simulate_time;
 
-    /// What its connections were asked, with their numbers, and the sink of each.
+    /// The requests to its connections, with their numbers, and the sink of each.
     #[derive(Clone, Default)]
     struct Server(Arc<Mutex<Seen>>);
 

@@ -1,7 +1,7 @@
 //! Addresses as written in configurations.
 //!
-//! A wrong address has a password at a place where none belongs. So an error contains no part of the address, except
-//! for the name of an unknown parameter, and that only if it is a word behind which no `@` follows.
+//! A malformed address may have a password in any place. So an error contains no part of the address, except for the
+//! name of an unknown parameter, and that only if it is a word that no `@` follows.
 
 mod parameters;
 #[cfg(test)]
@@ -24,7 +24,7 @@ const ESCAPES: &str = "in a user, a password or a parameter, write % as %25, @ a
 /// A server, a master or a cluster, and the way to log in there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Where the address leads.
+    /// The target of the address.
     pub target: Target,
     /// Whether connections are encrypted, to all nodes.
     pub tls: Tls,
@@ -32,7 +32,7 @@ pub struct Address {
     pub login: Login,
     /// The database of servers; sentinels have none.
     pub database: u32,
-    /// The version of the protocol, if the address says one.
+    /// The version of the protocol, if the address has one.
     pub protocol: Option<Protocol>,
 }
 
@@ -202,7 +202,7 @@ fn read_login(user_info: &str) -> Result<Login, String> {
     if user_info.is_empty() {
         return Ok(Login::default());
     }
-    // Clients take it for a password, or for a user, or ignore it.
+    // Some clients read it as a password, some as a user, and some ignore it.
     let (user, password) = user_info.split_once(':').ok_or(
         "one word stands before the @: a password alone is redis://:password@host, and a user without a password \
          redis://user:@host",
@@ -248,7 +248,7 @@ fn read_name(text: &str) -> Option<String> {
         return (!address.is_unspecified()).then(|| address.to_string());
     }
     let is_valid = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
-    // The address at which servers listen is none to connect to.
+    // Servers listen on this address, but clients cannot connect to it.
     (!text.is_empty() && text != "0.0.0.0" && text.chars().all(is_valid)).then(|| text.to_owned())
 }
 

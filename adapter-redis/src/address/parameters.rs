@@ -13,7 +13,7 @@ impl Parameters {
         let mut read: Vec<(String, String)> = Vec::new();
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             if pair.contains('+') {
-                // Some take it for a space, and others for itself.
+                // Some clients read it as a space, and others as a plus.
                 return Err(with_escapes("a parameter contains a +"));
             }
             let (name, value) = pair.split_once('=').ok_or_else(|| unknown(None, kind))?;

@@ -86,7 +86,7 @@ fn nodes_of_a_cluster_and_sentinels_with_a_login_of_their_own() {
     assert_eq!(sentinels.login, login("user", "secret"));
 }
 
-/// Errors say what would be right. That none contains credentials is a property of the stores: see their tests.
+/// Errors name the remedy. Another property, that none contains credentials, is tested on the stores.
 #[test]
 fn refused_addresses() {
     for (address, why) in [

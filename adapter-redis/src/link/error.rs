@@ -14,7 +14,7 @@ pub struct LinkError {
     was_sent: bool,
     health: Health,
     server: Option<Arc<str>>,
-    /// What would be right, of an error that repeats until someone changes something.
+    /// The remedy for an error that repeats until someone changes something.
     hint: Option<&'static str>,
     cause: Arc<dyn Error + Send + Sync>,
 }
@@ -45,20 +45,20 @@ impl LinkError {
         LinkError { was_sent, ..LinkError::not_sent(cause).on(health) }
     }
 
-    /// Sets what it says about the connection.
+    /// Sets the health of the connection.
     #[must_use]
     pub fn on(self, health: Health) -> Self {
         LinkError { health, ..self }
     }
 
-    /// Marks an error that repeats until someone changes something, if there is a `hint` of what would be right: see
+    /// Marks an error that repeats until someone changes something, if there is a `hint` for it: see
     /// [`hint`](crate::hint).
     #[must_use]
     pub fn misconfigured(self, hint: Option<&'static str>) -> Self {
         LinkError { hint: hint.or(self.hint), ..self }
     }
 
-    /// Returns what would be right, for an error that repeats until someone changes something.
+    /// Returns the remedy, for an error that repeats until someone changes something.
     pub fn hint(&self) -> Option<&'static str> {
         self.hint
     }
@@ -81,7 +81,7 @@ impl LinkError {
         LinkError { was_sent: false, ..self }
     }
 
-    /// Returns what it says about the connection.
+    /// Returns the health of the connection.
     pub fn health(&self) -> Health {
         self.health
     }

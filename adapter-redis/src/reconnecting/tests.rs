@@ -56,7 +56,7 @@ fn one_of_a_cluster_in_doubt_is_replaced_behind_its_users() {
     for health in [Health::Doubtful, Health::Good] {
         assert_eq!(used(&reconnecting, health), 1);
     }
-    // A use that nobody waits for to its end is a doubt as well.
+    // A use that is dropped before its end is a doubt as well.
     let ping = ping();
     let mut dropped = Box::pin(reconnecting.with(&ping, async |_| std::future::pending().await));
     let _: std::task::Poll<Result<(), LinkError>> =
@@ -70,7 +70,7 @@ fn a_failed_attempt_was_not_sent_and_is_made_again() {
     let count = Arc::new(AtomicU32::new(0));
     let reconnecting = Reconnecting::new(move || {
         let number = count.fetch_add(1, Ordering::Relaxed);
-        // As a client words that a server which is asked to log in is loading.
+        // A client's error for a server that is still loading at the login.
         let loading = LinkError::unanswered("LOADING").on(Health::Good);
         async move { if number == 0 { Err(loading) } else { Ok(number) } }
     });
@@ -102,7 +102,7 @@ fn an_attempt_that_failed_when_nothing_waited_for_it_fails_no_later_use() {
     assert_eq!(used(&reconnecting, Health::Good), 1);
 }
 
-/// A connection of a number, and what all of them do.
+/// A numbered connection, and the behaviour of all of them.
 #[derive(Clone)]
 struct Tested(u32, Arc<Behaviour>);
 
