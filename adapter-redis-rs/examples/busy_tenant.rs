@@ -1,6 +1,6 @@
-//! One tenant with 60 tasks that reserve and commit on one key, beside tenants that do not: what calls take on its key and
-//! on others, and what a hundred tasks with five reservations each are told. `cargo run --release --example busy_tenant
-//! -p lockage-redis-rs` with `REDIS_URL` naming a server, whose keys of this prefix are dropped.
+//! One tenant with 60 tasks that reserve and commit on one key, along with idle tenants: the latencies of calls on its
+//! key and on others, and the answers to a hundred tasks with five reservations each. `cargo run --release --example
+//! busy_tenant -p lockage-redis-rs` with `REDIS_URL` naming a server, whose keys of this prefix are dropped.
 
 #![allow(clippy::print_stdout)]
 
@@ -57,7 +57,8 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// With so many tasks on one key: of its calls, and of a request to another key each millisecond.
+/// Returns latencies with this many tasks on one key: those of its calls, and those of a request to another key each
+/// millisecond.
 async fn latencies<S: Store + 'static>(
     limiter: &Arc<Limiter<RetryStore<S, Tokio>>>,
     tasks: usize,

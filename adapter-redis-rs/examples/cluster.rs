@@ -1,6 +1,6 @@
 //! On a cluster: `cargo run --example cluster -p lockage-redis-rs`, with `REDIS_URL` naming some of its nodes
-//! (redis-cluster://127.0.0.1:7000 where it is not set). Kill a master while it runs: callers of its keys are told, and
-//! go on once a replica has taken over.
+//! (redis-cluster://127.0.0.1:7000 where it is not set). Kill a master while it runs: callers of its keys get errors,
+//! and go on once a replica has taken over.
 
 #![allow(clippy::print_stdout)]
 
@@ -12,7 +12,7 @@ use lockage_redis_rs::{Error, Limiter, RedisStore, RetryStore, StoreError};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let url = std::env::var("REDIS_URL").unwrap_or("redis-cluster://127.0.0.1:7000".to_owned());
-    // How long it runs, in seconds.
+    // The duration of the run, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
     let store = RetryStore::new(RedisStore::open(&url)?, Tokio, Duration::from_millis(500));

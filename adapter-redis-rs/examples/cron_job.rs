@@ -33,7 +33,7 @@ async fn run(store: AnyStore) -> Result<(), Failure> {
 async fn instance_of(instance: u32, store: AnyStore) -> Result<(), Failure> {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let locks = Locks::new(store, Duration::from_secs(10))?.with_prefix("job")?;
-    // Whoever is late finds it done, for a day.
+    // A late instance finds it done, for a day.
     let once = RunOnce::new(&locks, Duration::from_secs(24 * 3600))?.with_prefix("job-done")?;
     for _ in 0..3 {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;

@@ -1,6 +1,6 @@
 //! Go on when Redis dies: `cargo run --example fallback -p lockage-redis-rs` with `REDIS_URL` naming a server. Kill it
-//! while this runs, and start it again: the lines say who decides. Without `REDIS_URL` it is this process, which is
-//! never away.
+//! while this runs, and start it again: the lines show the source of each decision. Without `REDIS_URL` it is this
+//! process, which is never away.
 
 #![allow(clippy::print_stdout)]
 
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(url) => AnyStore::new(RedisStore::open(&url)?),
         Err(_) => AnyStore::new(MemoryStore::new()),
     };
-    // How long it runs, in seconds.
+    // The duration of the run, in seconds.
     let seconds = std::env::args().nth(1).map_or(Ok(60), |text| text.parse())?;
 
     let store = RetryStore::new(store, Tokio, Duration::from_millis(100));

@@ -53,7 +53,7 @@ async fn paused<S: Store + Clone + 'static>(store: S) -> Result<(), Failure> {
     // The whole process stands still, and with it the task that renews the lease.
     std::thread::sleep(LEASE * 3);
     println!("first: goes on; it knows by its own clock: {:?}", guard.deadline());
-    // One that did not look would be stopped here.
+    // A holder that does not check its guard is stopped here.
     match report.write("today", guard.token(), "by the first").await? {
         Access::Accepted(()) => println!("first: has written"),
         Access::Stale { newest } => println!("first: is refused, {newest} is newer"),

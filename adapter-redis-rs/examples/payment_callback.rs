@@ -28,7 +28,7 @@ async fn run(store: AnyStore) -> Result<(), Failure> {
         RunOnce::new(&locks, Duration::from_secs(7 * 24 * 3600))?.with_prefix("payment-done")?;
     let payment = format!("payment:{}", std::process::id());
 
-    // The first attempt fails half way; what fails is not remembered.
+    // The first attempt fails half way; a failure is not remembered.
     let failed = once.run(&payment, async |_token| book(&payment, false).await).await;
     match failed {
         Err(WorkError::Work(reason)) => println!("answer 503: {reason}"),

@@ -10,7 +10,7 @@ use lockage_redis_rs::limiter::Settlement;
 use lockage_redis_rs::runtime::Tokio;
 use lockage_redis_rs::{AnyStore, Limiter, RedisStore, RetryStore, Verdict};
 
-/// What an answer may have at most, which is what it is estimated at.
+/// The most tokens of an answer, which is also the estimate.
 const MOST_TOKENS: u64 = 4_000;
 
 #[tokio::main]
@@ -55,7 +55,7 @@ async fn run(store: AnyStore) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// How many tokens the answer has; none where the model fails.
+/// Returns the number of tokens in the answer; `None` if the model fails.
 async fn answer(prompt: &str) -> Option<u64> {
     tokio::time::sleep(Duration::from_millis(20)).await;
     (!prompt.is_empty()).then(|| prompt.len() as u64 * 600)

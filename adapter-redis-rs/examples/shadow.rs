@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     try_out(store, limit).await
 }
 
-/// Two seconds of traffic: one user who behaves, one who does not, and one who asks for too much.
+/// Two seconds of traffic: one user within the limit, one beyond it, and one whose requests exceed the capacity.
 async fn try_out(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
     let limiter = Limiter::new(store, limit).with_prefix("shadow")?.in_shadow_with(
         |id, outcome| match outcome {
@@ -46,7 +46,7 @@ async fn try_out(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error
     Ok(())
 }
 
-/// What a program does once the limit is enforced; until then nobody is turned away.
+/// The program's behaviour once the limit is enforced; until then no request is turned away.
 async fn serve(
     limiter: &Limiter<AnyStore>,
     user: &str,

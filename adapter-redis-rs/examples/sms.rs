@@ -1,6 +1,5 @@
-//! One text message per telephone number and minute, under limits that stand in the store: `cargo run
-//! --example sms -p lockage-redis-rs`, in this process, or with `REDIS_URL` naming a server, where several
-//! of it follow the same limits.
+//! One text message per telephone number and minute, under limits that are stored: `cargo run --example sms -p
+//! lockage-redis-rs`, in this process, or with `REDIS_URL` naming a server, where several of it follow the same limits.
 
 #![allow(clippy::print_stdout)]
 
@@ -29,7 +28,7 @@ async fn run(store: AnyStore) -> Result<(), Box<dyn std::error::Error>> {
     for number in ["+1-555-0100", "+1-555-0100", "+1-555-0101"] {
         send(&limiter, number).await?;
     }
-    // Somebody at the help desk, from any other process: three in an hour, of which one is used.
+    // The help desk, from any other process: three in an hour, of which one is used.
     let three: StoredLimit = "sliding-log 3/h".parse()?;
     limiter.set_limit("+1-555-0100", three).await?;
     println!("{three} for +1-555-0100 from now on");

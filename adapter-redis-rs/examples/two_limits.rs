@@ -1,6 +1,5 @@
-//! Two limits at once, and what can be done to a key besides admitting its requests:
-//! `cargo run --example two_limits -p lockage-redis-rs`, in this process or, with `REDIS_URL` naming a
-//! server, there.
+//! Two limits at once, and the other operations on a key besides admitting its requests: `cargo run --example
+//! two_limits -p lockage-redis-rs`, in this process or, with `REDIS_URL` naming a server, there.
 
 #![allow(clippy::print_stdout)]
 
@@ -27,7 +26,7 @@ async fn run(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error::Er
     for round in 1..=10 {
         for _ in 0..2 {
             let decision = limiter.try_acquire("user:42", 1).await?;
-            // Of several limits, a decision names the one that binds, and has what is left of each.
+            // A decision under several limits names the one that binds, and has the remaining cost of each.
             let binding = decision.binding.map_or("none", |index| &limits[index]);
             let left: Vec<u64> = decision.parts.iter().map(|part| part.remaining).collect();
             println!("{round}: {:?}, {left:?} left, {binding:?} binds", decision.verdict);

@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Five at once would take 2.5 s to save up, and a bucket of three never holds them.
     let decision = limiter.acquire_within("user:42", 5, Duration::from_secs(5)).await?;
     println!("five at once: {:?}", decision.verdict);
-    // Three take up to 1.5 s: that does not fit, which is told now and not after half a second.
+    // Three take up to 1.5 s: that does not fit, and the denial comes now, not after half a second.
     let decision = limiter.acquire_within("user:42", 3, Duration::from_millis(500)).await?;
     println!("three within half a second: {:?}", decision.verdict);
     Ok(())

@@ -76,7 +76,7 @@ impl BlockingRedisStore {
         BlockingRedisStore(LuaStore::new(BlockingConnections::new(connect, None, false)))
     }
 
-    /// Creates a store on a cluster, and connects at the first call. Whatever the builder says, the client retries
+    /// Creates a store on a cluster, and connects at the first call. Whatever the builder sets, the client retries
     /// nothing by itself.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ impl Sentinels {
 
 const NO_MASTER: &str = "the sentinels and the master have not answered in time";
 
-/// Returns what is left of this time; some, as the client takes no time at all for an error.
+/// Returns the rest of this time, at least a little, since the client treats a time of zero as an error.
 fn left(patience: Duration, began: Instant) -> Duration {
     patience.saturating_sub(began.elapsed()).max(Duration::from_millis(1))
 }

@@ -11,7 +11,7 @@ use redis::aio::MultiplexedConnection;
 use crate::not_connected;
 use crate::{own, query};
 
-/// A connection or a pool of the application's own, and what is known about it: see
+/// A connection or a pool of the application's own, and its known state: see
 /// [`RedisStore::new`](crate::RedisStore::new).
 ///
 /// Like a connection that the store makes, it is checked before its first use, after an idle time, and after a call
@@ -22,7 +22,7 @@ pub type Shared<C> = Reconnecting<Given<C>>;
 #[derive(Clone, Debug)]
 pub struct Given<C>(pub(crate) C);
 
-/// To make it is to check it.
+/// Returns a shared connection, whose making is a check.
 pub(crate) fn shared<C>(connection: C) -> Shared<C>
 where
     Given<C>: Link + Clone + 'static,
@@ -61,7 +61,7 @@ impl Link for Given<redis::aio::ConnectionManager> {
 #[cfg(feature = "deadpool")]
 impl Link for Given<deadpool_redis::Pool> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        // In boxes, or futures around these are too deep for the compiler.
+        // Boxed: otherwise the futures around it would nest too deep for the compiler.
         let connection = Box::pin(self.0.get()).map_err(|error| match error {
             deadpool_redis::PoolError::Backend(error) => not_connected(error).before_sending(),
             other => LinkError::not_sent(other),
@@ -78,7 +78,7 @@ impl Link for Given<deadpool_redis::Pool> {
 #[cfg(feature = "bb8")]
 impl Link for Given<bb8::Pool<redis::Client>> {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
-        // Multiplexed: what is left of a call that is dropped does not reach the next one.
+        // Multiplexed: the late reply to a dropped call does not reach the next one.
         let connection = Box::pin(self.0.get()).map_err(|error| match error {
             bb8::RunError::User(error) => not_connected(error).before_sending(),
             other @ bb8::RunError::TimedOut => LinkError::not_sent(other),

@@ -27,9 +27,9 @@
 //!
 //! # At most once
 //!
-//! Each command runs at most once. It is sent again only after a reply that says that nothing was done and where to go:
-//! the server does not know the script, or the slot is with another node. The cluster client's own retries would run
-//! scripts twice and are turned off.
+//! Each command runs at most once. It is sent again only after a reply that shows that nothing was done and where to
+//! go: the server does not know the script, or the slot is with another node. The cluster client's own retries would
+//! run scripts twice and are turned off.
 //!
 //! # Connections
 //!
@@ -68,9 +68,9 @@
 //! the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another database also wakes waiters, which is harmless.
 //!
-//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
-//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`. Without them waiters poll:
-//! `listen` is `NotDone`, and scripts publish nothing.
+//! An ACL has to allow channels in addition to keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
+//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `EVAL`. Without them
+//! waiters poll: `listen` is `NotDone`, and scripts publish nothing.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -120,7 +120,7 @@ where
     /// store on a connection of your own have no address, since the client does not provide it.
     ///
     /// A `ClusterConnection` is not accepted: its client runs scripts twice unless it was built with `retries(0)`,
-    /// which it does not tell. [`RedisStore::open`] and [`RedisStore::cluster`] set that.
+    /// which it does not expose. [`RedisStore::open`] and [`RedisStore::cluster`] set that.
     pub fn new(connection: C) -> Self {
         RedisStore(LuaStore::new(given::shared(connection)))
     }
@@ -195,7 +195,7 @@ impl RedisStore {
     }
 
     /// Creates a store on a cluster, and connects at the first call. `builder` is called twice: for calls, and for
-    /// listening. Both use RESP3, and retry nothing by themselves, whatever it says. Give it [`tcp_settings`] for TCP
+    /// listening. Both use RESP3, and retry nothing by themselves, whatever it sets. Give it [`tcp_settings`] for TCP
     /// keepalive, as `open` does.
     ///
     /// # Errors
@@ -208,7 +208,7 @@ impl RedisStore {
 
 impl<L> RedisStore<L> {
     /// Makes waiters listen on a connection of their own, which this client makes, to the same server. It uses RESP3
-    /// whatever the client says. Only a store on a connection of your own needs it.
+    /// whatever the client sets. Only a store on a connection of your own needs it.
     #[must_use]
     pub fn listening(self, client: Client) -> Self {
         let subscriptions = pubsub::of_client(move || std::future::ready(Ok(client.clone())));
@@ -305,12 +305,12 @@ pub(crate) fn failure(error: RedisError) -> LinkError {
         | ErrorKind::InvalidClientConfig
         | ErrorKind::ClusterConnectionNotFound
         | ErrorKind::Client => true,
-        // Nobody listens there. Any other failure of the connection may have come after sending.
+        // No server listens there. Any other failure of the connection may have come after sending.
         _ => error.is_connection_refusal(),
     };
     let health = if error.is_timeout() { Health::Doubtful } else { Health::Lost };
     let hint = match error.kind() {
-        // It keeps the server's words to itself.
+        // The client does not return the server's words.
         ErrorKind::AuthenticationFailed => hint("WRONGPASS"),
         ErrorKind::RESP3NotSupported => hint("NOPROTO"),
         _ if error.code().is_some() => hint(&server_words(&error)),
@@ -370,7 +370,7 @@ mod tests {
         redis::parse_redis_value(wire.as_bytes())
     }
 
-    /// As it stands in a pipeline, and as the client tells of it by itself.
+    /// Errors as they stand in a pipeline, and as the client returns them by itself.
     #[test]
     fn errors_of_the_server_are_replies_in_its_own_words() {
         for text in [

@@ -76,7 +76,7 @@ pub(crate) async fn connect(
     });
     let made = with_resp3(&client)?.get_multiplexed_async_connection_with_config(&reports).await;
     let (connection, ended) = match made {
-        // What it says of RESP2 is as it always was.
+        // The server has refused, maybe only RESP3: by RESP2 it has its usual errors, and no reports of its end.
         Err(error) if error.code().is_some() || error.kind() == ErrorKind::RESP3NotSupported => {
             let made = client.get_multiplexed_async_connection_with_config(config).await?;
             (made, Ended::default())

@@ -41,14 +41,14 @@ where
 
 /// Returns the subscriptions of a cluster.
 pub(crate) fn of_cluster(builder: ClusterClientBuilder) -> RedisResult<Subscriptions> {
-    // Its nodes' connections have a timeout each, and need no timer where a subscription is ended.
-    // What the client tries again at a silent node, it keeps waiting for ever.
+    // Its nodes' connections have a timeout each, and need no timer where a subscription is ended. A request that the
+    // client retries at a silent node waits for ever.
     let builder = builder.use_protocol(ProtocolVersion::RESP3).overall_response_timeout(None);
     let client = Arc::new(builder.retries(0).build()?);
     Ok(subscriptions(move |sink| {
         let client = Arc::clone(&client);
         connected(async move {
-            // A configuration has timeouts of its own, whatever the builder says.
+            // A configuration has timeouts of its own, whatever the builder sets.
             let sink = EndingSink(sink);
             let config = ClusterConfig::new()
                 .set_response_timeout(REPLY)
@@ -98,7 +98,7 @@ fn report(to: &PubSubSink, push: &PushInfo) -> Result<(), SendError> {
     };
     match push.kind {
         PushKind::Message | PushKind::SMessage => to.message(text(0), text(1)),
-        // The slot has left the node; or nobody listened, and somebody does again.
+        // The slot has left the node; or the channel had no listener, and has one again.
         PushKind::Unsubscribe | PushKind::SUnsubscribe => to.lost(text(0)),
         PushKind::Disconnection => to.end(),
         _ => {}
