@@ -7,8 +7,7 @@ use lockage_redis::{Link, LinkError, Reply, Request, check_before};
 
 use crate::{address, check_by, send_by, usable};
 
-/// A client or a pool of the application's own, and what is known about it: see
-/// [`FredStore::new`](crate::FredStore::new).
+/// A client or a pool of the application's own, and its known state: see [`FredStore::new`](crate::FredStore::new).
 ///
 /// Like a client that the store makes, it is checked before its first use, after an idle time, and after a call without
 /// an answer. It alone reconnects. Clones share it.
@@ -26,7 +25,7 @@ impl<C> Shared<C>
 where
     Given<C>: Link + Clone + 'static,
 {
-    /// To make it is to check it.
+    /// Shares a client, whose making is a check.
     pub(crate) fn new(client: C) -> Self {
         let given = Given(client);
         let (server, is_cluster) = (given.server(), given.is_cluster());

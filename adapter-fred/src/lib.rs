@@ -27,7 +27,7 @@
 //! # At most once
 //!
 //! Each command runs at most once, whatever the client's `max_command_attempts`, which would run scripts twice. It is
-//! sent again only after a reply that says that nothing was done and where to go: the server does not know the script,
+//! sent again only after a reply that shows that nothing was done and where to go: the server does not know the script,
 //! or the slot is with another node.
 //!
 //! # Timeouts and recovery
@@ -67,9 +67,9 @@
 //! the keys' own names: by `SSUBSCRIBE` from 7.0 on, in a cluster or not, and by `SUBSCRIBE` before. Channels know no
 //! numbered databases: a key of the same name in another database also wakes waiters, which is harmless.
 //!
-//! An ACL has to allow channels beside keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE SUNSUBSCRIBE
-//! SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `PING EVAL`. Without them waiters
-//! poll: `listen` is `NotDone`, and scripts publish nothing.
+//! An ACL has to allow channels in addition to keys (`~login:*` and `&login:*`, say) and the commands `SSUBSCRIBE
+//! SUNSUBSCRIBE SPUBLISH`, before 7.0 and in place of these `SUBSCRIBE UNSUBSCRIBE PUBLISH`, and `PING EVAL`. Without
+//! them waiters poll: `listen` is `NotDone`, and scripts publish nothing.
 //!
 //! # Runtimes
 //!
@@ -143,7 +143,7 @@ where
 
 impl<L> FredStore<L> {
     /// Makes waiters listen through a client of their own, with this configuration, to the same server, master or
-    /// cluster. It uses RESP3 whatever the configuration says. Not needed after [`FredStore::connect`].
+    /// cluster. It uses RESP3 whatever the configuration sets. Not needed after [`FredStore::connect`].
     #[must_use]
     pub fn listening(self, config: Config) -> Self {
         FredStore(self.0.listening(pubsub::of_config(config)))
@@ -189,7 +189,7 @@ pub(crate) async fn send_by(client: &Client, request: &Request<'_>) -> Result<Re
     if !client.is_clustered() {
         return read(send_once(client, request).await);
     }
-    // After one redirection the client has asked who has the slot; after two, the slot is on its way.
+    // After one redirection the client has asked which node has the slot; after two, the slot is moving.
     match request.redirections() % 3 {
         2 => Box::pin(follow(client, request)).await,
         _ => read(send_once(client, request).await),
@@ -204,8 +204,8 @@ fn refused(why: &'static str) -> LinkError {
 /// Sends the request at most once, whatever the client's configuration.
 async fn send_once(client: &Client, request: &Request<'_>) -> Result<Value, ClientError> {
     let (command, arguments) = command(request);
-    // The client forgets what it has not sent at its own timeout, but not when it is dropped. In a box, or futures
-    // around it are too deep for the compiler.
+    // The client forgets an unsent call at its own timeout, but not when the call is dropped. Boxed: otherwise the
+    // futures around it would nest too deep for the compiler.
     Box::pin(client.with_options(&once(request.left())).custom(command, arguments)).await
 }
 
@@ -229,7 +229,7 @@ pub(crate) fn command(request: &Request<'_>) -> (CustomCommand, Vec<Value>) {
     (command, request.arguments().map(Value::from).collect())
 }
 
-/// Sends to the node that takes over the slot. The cluster's client does not tell which one it is, but clients of
+/// Sends to the node that takes over the slot. The cluster's client does not report which one it is, but clients of
 /// single nodes do.
 async fn follow(client: &Client, request: &Request<'_>) -> Result<Reply, LinkError> {
     let owner = owner(client, request)?;
@@ -296,10 +296,10 @@ pub(crate) fn not_connected(error: ClientError) -> LinkError {
     failure(error).misconfigured(is_no_redis.then_some(NO_REDIS)).before_sending()
 }
 
-/// The client does not tell the server's errors from its own, but its own are sentences.
+/// The client does not distinguish the server's errors from its own, but its own are sentences.
 fn is_reply(details: &str) -> bool {
     let code = details.split(' ').next().unwrap_or_default();
-    // For these the client closes the connection, and hands them to all calls that waited there.
+    // After these the client closes the connection, and returns them to all calls that waited there.
     !matches!(code, "CLUSTERDOWN" | "NOAUTH" | "WRONGPASS")
         && code.len() > 1
         && code.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
@@ -308,7 +308,7 @@ fn is_reply(details: &str) -> bool {
 fn reply(value: Value) -> Reply {
     match value {
         Value::Integer(number) => Reply::Integer(number),
-        // The client takes a string for text where it is UTF-8.
+        // The client returns a string as text if it is UTF-8.
         Value::String(text) => Reply::Bytes(text.as_bytes().to_vec()),
         Value::Bytes(bytes) => Reply::Bytes(bytes.to_vec()),
         Value::Array(values) => Reply::List(values.into_iter().map(reply).collect()),
@@ -320,7 +320,7 @@ fn reply(value: Value) -> Reply {
 mod tests {
     use super::*;
 
-    /// The client's error messages, with what they say about the state.
+    /// The client's error messages, with the state that they imply.
     #[test]
     fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
         use ErrorKind::{Auth, Backpressure, Canceled, Cluster, Config, IO, InvalidArgument};

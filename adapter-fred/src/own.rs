@@ -23,7 +23,7 @@ use crate::{address, check_by, command, not_connected, once, owner, read, send_b
 
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// How many messages can wait in a client: as many as usual, or where it is there for them.
+/// How many messages can wait in a client: in an ordinary one, and in one that listens.
 const FEW: usize = 32;
 const MANY: usize = 1024;
 
@@ -93,8 +93,7 @@ impl Acknowledging for Reconnecting {
         if !self.is_cluster() {
             return self.exclusive.of(None).send_acknowledged(call, wait).await;
         }
-        // The client of all nodes knows who has the slot, for as long as its nodes answer: so it is told
-        // of this call too.
+        // The client of all nodes knows which node has the slot, while its nodes answer: so it records this call too.
         let send = async |own: Arc<Own>| {
             let send = async {
                 let owner = owner(&own.client, call)?;
@@ -158,15 +157,15 @@ impl lockage_redis::Pipeline for Own {
             let queued = pipeline.custom::<Value, Value>(command, arguments).await;
             queued.map_err(LinkError::not_sent)?;
         }
-        // In a box, or futures around it are too deep for the compiler.
+        // Boxed: otherwise the futures around it would nest too deep for the compiler.
         Box::pin(pipeline.try_all()).await.into_iter().map(read).collect()
     }
 }
 
 impl Own {
-    /// Whether a call without an answer has waited for its connection to come back until its end. With a connection end
-    /// all calls that were sent on it, and the client makes another one only then. The clients of several nodes have
-    /// other connections.
+    /// Returns whether a call without an answer has waited until its end for its connection to come back. All calls
+    /// that were sent on a connection end with it, and the client makes another one only then. The clients of several
+    /// nodes have other connections.
     fn was_queued(&self, error: &LinkError) -> bool {
         error.health() == Health::Doubtful
             && !self.client.is_clustered()
@@ -202,7 +201,7 @@ impl Own {
 
     /// Returns a client that listens to channels, until something of its connection is lost.
     pub(crate) async fn listen(config: Config) -> Result<Self, LinkError> {
-        // With RESP2 a connection that listens could not be asked anything else.
+        // With RESP2 a listening connection could take no other request.
         let config = Config { version: RespVersion::RESP3, ..config };
         Self::start(config, connection(), None, MANY).await
     }
@@ -227,7 +226,7 @@ impl Own {
             ..PerformanceConfig::default()
         };
         let client = Client::new(config, Some(performance), Some(connection), policy);
-        // A task of its own, so that a client that nobody waits for any more is ended too.
+        // A task of its own, so that a client is ended even if no caller waits for it any more.
         let start = async move {
             let losses = Mutex::new((client.error_rx(), None));
             match client.init().await {

@@ -78,7 +78,7 @@ impl Drop for Listening {
 
 /// Forwards the server's messages, for as long as the client has all its connections.
 async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: PubSubSink) {
-    // Also where the runtime ends, and this with it.
+    // Reports the end even if the runtime ends, and this task with it.
     let sink = EndingSink(sink);
     let received = async {
         loop {
@@ -86,7 +86,7 @@ async fn pump(mut own: Own, mut messages: Receiver<Message>, sink: PubSubSink) {
                 Ok(Message { channel, value, .. }) => {
                     sink.0.message(&channel, &value.as_str().unwrap_or_default());
                 }
-                // Some are missing, and it cannot be said whose.
+                // Some messages are missing, and their channels are unknown.
                 Err(RecvError::Lagged(_)) | Err(RecvError::Closed) => return,
             }
         }
