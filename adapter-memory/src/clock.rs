@@ -62,9 +62,9 @@ impl Clock for MonotonicClock {
 
 /// A clock that a thread advances at an interval: a reading is one load from memory.
 ///
-/// It is never ahead of the time, never runs back, and is behind by at most the interval and the thread's
-/// wait for a processor. Within a span T, a limiter on it admits what an exact one admits within T and that
-/// delay.
+/// It is never ahead of the time, never runs back, and is behind by at most the interval and the
+/// thread's wait for a processor. Within a span T, a limiter on it admits no more than an exact one
+/// admits within T and that delay.
 ///
 /// The thread ends when the last clone is dropped. At 1 ms it wakes up a thousand times a second.
 #[derive(Clone, Debug)]

@@ -60,7 +60,7 @@ fn grace_before(now: Timestamp) -> Timestamp {
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 type UsualClock = SystemClock;
-/// The default clock. Where the system has none, callers bring one.
+/// The default clock. On a system without one, callers provide it.
 #[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 type UsualClock = std::sync::Arc<dyn Clock>;
 

@@ -24,7 +24,7 @@ pub(crate) struct Entry {
 }
 
 struct Kept {
-    /// Beside the record, where it fits: elsewhere in memory it would take another load from there.
+    /// Next to the record if it fits: elsewhere in memory it would cost another load.
     key: SmallVec<[u8; 40]>,
     record: CompactRecord,
 }
@@ -65,8 +65,8 @@ impl Rules<Entry> for Records {
 }
 
 impl Shards<Records, Entry> {
-    /// Runs a command, and returns its outcome and whom to notify. The key beside is in the same shard, under the same
-    /// lock.
+    /// Runs a command, and returns its outcome and the message to publish. A command's second key is in
+    /// the same shard, under the same lock.
     pub(crate) fn run<C: Command>(
         &self,
         key: &str,

@@ -1,4 +1,4 @@
-//! Entries in sharded hash tables, from which calls drop what has expired, a few buckets at a time.
+//! Entries in sharded hash tables, from which calls drop expired ones, a few buckets at a time.
 //!
 //! Shards grow one by one, so that no call waits for all entries to move.
 
@@ -15,7 +15,7 @@ pub(crate) const COUNT: usize = 256;
 /// The number of buckets that a call that adds a key examines, so that as many keys go as come.
 const BUCKETS_PER_KEY: usize = 8;
 
-/// What the tables need to know of their entries.
+/// The properties of entries that the tables need.
 pub(crate) trait Rules<E> {
     /// After this many calls to a shard, the calling thread also visits another shard, so that keys expire
     /// in unused shards, and examines this many buckets of it.
@@ -128,7 +128,7 @@ impl<R: Rules<E>, E> Shards<R, E> {
 pub(crate) trait Keep: Send + Sync {
     fn len(&self) -> usize;
 
-    /// Drops all that expired a moment ago.
+    /// Drops all entries that expired a moment ago.
     fn purge(&self, now: Timestamp);
 }
 

@@ -1,4 +1,4 @@
-//! What this store adds to the machines: sharing, and dropping expired keys.
+//! The additions of this store to the machines: sharing, and dropping expired keys.
 
 use std::time::Duration;
 

@@ -117,8 +117,8 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         Ok(LazyDecision::new(&self.limit, admitted, cost, now))
     }
 
-    /// Returns what [`KeyedLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero
-    /// asks only for `remaining` and `reset_after`.
+    /// Returns the decision that [`KeyedLimiter::try_acquire`] would make now, and charges nothing. A
+    /// `cost` of zero asks only for `remaining` and `reset_after`.
     pub fn peek<Q>(&self, key: &Q, cost: u64) -> Decision
     where
         K: Borrow<Q>,
@@ -135,7 +135,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         prior.peek(&self.limit, cost, now)
     }
 
-    /// Forgets what `key` has used, and returns whether the key was known.
+    /// Forgets the use of `key`, and returns whether the key was known.
     pub fn reset<Q>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,

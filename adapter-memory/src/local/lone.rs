@@ -85,8 +85,8 @@ impl<C: Clock> LocalLimiter<C> {
         Ok(LazyDecision::new(&self.limit, admitted, cost, now))
     }
 
-    /// Returns what [`LocalLimiter::try_acquire`] would return now, and charges nothing. A `cost` of zero
-    /// asks only for `remaining` and `reset_after`.
+    /// Returns the decision that [`LocalLimiter::try_acquire`] would make now, and charges nothing. A
+    /// `cost` of zero asks only for `remaining` and `reset_after`.
     pub fn peek(&self, cost: u64) -> Decision {
         let now = self.clock.now();
         let prior = match &self.state {
@@ -96,7 +96,7 @@ impl<C: Clock> LocalLimiter<C> {
         prior.peek(&self.limit, cost, now)
     }
 
-    /// Forgets what was used, and returns whether anything was.
+    /// Forgets the use, and returns whether there was any.
     pub fn reset(&self) -> bool {
         match &self.state {
             State::Word(word) => word.reset(),
@@ -109,7 +109,7 @@ impl<C: Clock> LocalLimiter<C> {
 ///
 /// The word alone decides. `latest` is the time of the last admission, and earlier times count as it
 /// (D10). It is written after the word; a thread in between with an earlier time decides by that time,
-/// and may be denied what it would have been admitted, never the reverse.
+/// and may be denied an admissible request, never the reverse.
 #[derive(Debug)]
 pub(super) struct Word {
     gcra: Gcra,

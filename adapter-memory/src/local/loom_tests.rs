@@ -46,7 +46,7 @@ fn e4_threads_never_admit_more_than_the_burst() {
     });
 }
 
-/// E4, D10: threads whose clocks disagree are admitted what the machine admits in some order.
+/// E4, D10: the admissions of threads whose clocks disagree are those of the machine in some order.
 #[test]
 fn e4_threads_that_disagree_about_the_time_admit_what_the_machine_does() {
     // A token comes back in 100 us; the bucket is empty at 0.
@@ -66,7 +66,7 @@ fn e4_threads_that_disagree_about_the_time_admit_what_the_machine_does() {
             interleavings(&early, &late).iter().any(|order| machine_admits(limit, order)),
             "{early:?} and {late:?}"
         );
-        // A lone thread is admitted exactly what the machine admits.
+        // A lone thread is admitted exactly as by the machine.
         assert!(!ask(&word, &[(1, 399)]).is_empty() || early.len() + late.len() > 2);
     });
 }
@@ -94,7 +94,7 @@ fn machine_admits(limit: Limit, requests: &[(u64, u64)]) -> bool {
     })
 }
 
-/// E1: two threads that use a key first get what one limit allows.
+/// E1: two threads that use a key first share one limit.
 #[test]
 fn e1_two_that_are_first_share_a_key() {
     loom::model(|| {

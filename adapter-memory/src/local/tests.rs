@@ -1,4 +1,4 @@
-//! What keyed limiters add to the machines: keys.
+//! The addition of keyed limiters to the machines: keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn refusals_and_questions_add_no_key() {
     assert!(limiter.is_empty());
 }
 
-/// E4: threads that contend for one word, and one key, are admitted what the limit says.
+/// E4: threads that contend for one word, and one key, are admitted exactly the limit.
 #[test]
 fn e4_threads_share_what_there_is() {
     let burst = 10_000 / SHARE;
