@@ -8,7 +8,7 @@ use lockage_core::Timestamp;
 /// Parses an RFC 3339 date such as `2026-01-01T00:00:00Z`, or whole microseconds since the epoch.
 ///
 /// # Errors
-/// A sentence about what is wrong, if it is neither or outside 1970 to 2184.
+/// A sentence about the mistake, if it is neither or outside 1970 to 2184.
 pub(crate) fn parse(text: &str) -> Result<Timestamp, String> {
     if text.is_empty() {
         return Err("no timestamp".to_owned());
@@ -43,7 +43,7 @@ pub(crate) fn of_table(text: &str) -> Result<(Timestamp, bool), String> {
 /// which: dates since 2001 have 10, 13, 16 and 19.
 ///
 /// # Errors
-/// A sentence about what is wrong, if it is none of these or outside 1970 to 2184.
+/// A sentence about the mistake, if it is none of these or outside 1970 to 2184.
 pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
     if let Some(nanos) = since_epoch(text) {
         let date = i128::try_from(nanos).ok().map(jiff::Timestamp::from_nanosecond);
@@ -82,7 +82,7 @@ pub(crate) fn of_log(text: &str) -> Result<(Timestamp, bool), String> {
     Ok((from_calendar(date.timestamp())?, is_utc))
 }
 
-/// Returns the nanoseconds since 1970 that a number says.
+/// Returns the nanoseconds since 1970 that a number stands for.
 fn since_epoch(text: &str) -> Option<u128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -102,7 +102,7 @@ fn since_epoch(text: &str) -> Option<u128> {
 /// Converts a date, truncated to microseconds.
 ///
 /// # Errors
-/// A sentence about what is wrong, if it is outside 1970 to 2184.
+/// A sentence about the mistake, if it is outside 1970 to 2184.
 pub(crate) fn from_calendar(date: jiff::Timestamp) -> Result<Timestamp, String> {
     let micros =
         u64::try_from(date.as_microsecond()).map_err(|_| format!("{date} is before 1970"))?;

@@ -8,7 +8,7 @@
 //! | [`replay`], [`waiting`], [`clocks`] | put a trace through limits, with waiting callers, with clocks that are off |
 //! | [`answers`], [`report`] | measure and print the results |
 //! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
-//! | [`study`] | does what a command or a page asks for |
+//! | [`study`] | answers the questions of a command or a page |
 //! | [`ask`] | answers questions in JSON, as the page in a browser asks them |
 //! | `cli`, `terminal` | are the program `lockage-sim`, and its output |
 

@@ -60,7 +60,7 @@ impl FromStr for Scenario {
     }
 }
 
-/// Where the requests of a scenario come from.
+/// The source of a scenario's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
     /// Its own traffic.

@@ -117,7 +117,7 @@ impl Study {
         Ok(Report { source, engine, waiting, clocks, limiters, pairs })
     }
 
-    /// Puts the requests through each of these limits, and tells what each admits that another does not.
+    /// Puts the requests through each of these limits, and reports the requests that only some of them admit.
     ///
     /// # Errors
     /// As [`replay`](Self::replay), and in a closed loop that waits.

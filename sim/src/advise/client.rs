@@ -42,7 +42,7 @@ impl Client {
             match self.used(&limit(next)?) {
                 Some(used) => {
                     (enough, has_fitted) = (next, true);
-                    // A smaller limit is used no less, and most often that is all it takes.
+                    // A smaller limit is used no less, and most often one such step suffices.
                     too_small = too_small.max(used.saturating_sub(1));
                     next = too_small + 1;
                 }
@@ -73,7 +73,7 @@ impl Client {
         Some(limit.capacity() - least)
     }
 
-    /// Returns what remains after each admitted request.
+    /// Returns the remaining amount after each admitted request.
     fn decisions<'a>(&'a self, limit: &'a Limit) -> Box<dyn Iterator<Item = Option<u64>> + 'a> {
         match limit {
             // The machine keeps its entries as a store does, and takes them all up for each request.

@@ -1,7 +1,7 @@
-//! Proposes limits that real traffic would hardly have noticed, and counts what smaller ones would have denied.
+//! Proposes limits that real traffic would hardly have noticed, and counts the denials of smaller ones.
 //!
-//! A larger limit of a kind admits what a smaller one admits (D8). So each client has a smallest limit that never
-//! denies it, and the sorted list of these says how many clients any limit denies.
+//! A larger limit of a kind admits everything that a smaller one admits (D8). So each client has a smallest limit that
+//! never denies it, and the sorted list of these shows how many clients any limit denies.
 
 mod client;
 mod parallel;
@@ -130,7 +130,7 @@ pub struct Advice {
     /// One family per window and kind.
     pub families: Vec<Family>,
     /// The one to deploy: the token bucket of the last window but one, or of the only one. A bucket never admits twice
-    /// its burst at a boundary, and the longest window says little of bursts, and the shortest little of rates.
+    /// its burst at a boundary, the longest window shows little of bursts, and the shortest little of rates.
     pub deploy: Denies,
     /// Token buckets that deny as few, the slowest refill first, with rates per the last window but one. A smaller
     /// rate needs a larger burst.
@@ -248,7 +248,7 @@ fn family(
     Ok(Family { kind, window, advised, curve, needs: sorted })
 }
 
-/// Returns what a limit denies of clients with these needs.
+/// Returns the denials of a limit for clients with these needs.
 fn denies(clients: &[Client], needs: &[u64], number: u64, limit: Limit, amount: u64) -> Denies {
     // The others are admitted always.
     let denied = clients.iter().zip(needs).filter(|(_, need)| **need > number);

@@ -71,7 +71,7 @@ impl Admitted {
         Used { span_us, admitted, allowed, key: self.key, from }
     }
 
-    /// Returns what was admitted in the span that begins at this time.
+    /// Returns the admitted cost in the span that begins at this time.
     pub(super) fn within(&self, start: usize, span_us: u64) -> u64 {
         let time = self.times[start];
         let end = start + self.times[start..].partition_point(|last| last - time < span_us);

@@ -21,7 +21,7 @@ pub fn laws(limit: &Limit) -> String {
 /// Returns the exact sliding log of a limit's capacity and rate, one for each limit of a composite: an amount
 /// in any span of this many microseconds.
 ///
-/// Of a window these are its limit and length, of a bucket its capacity and the time to fill it.
+/// For a window these are its limit and length, for a bucket its capacity and the time to fill it.
 pub fn nominal(limit: &Limit) -> impl Iterator<Item = (u64, u64)> {
     limit.parts().map(|part| {
         let Config { amount, span_us, burst, .. } = part.into();

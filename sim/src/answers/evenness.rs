@@ -87,11 +87,11 @@ impl Dispersion {
 /// shared computer systems" (1984).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fairness {
-    /// Of the requested costs.
+    /// The index of the requested costs.
     pub offered: f64,
-    /// Of the admitted costs; `None` if there are none.
+    /// The index of the admitted costs; `None` if there are none.
     pub admitted: Option<f64>,
-    /// Of the admitted share of each key; `None` if there are none.
+    /// The index of the admitted share of each key; `None` if there are none.
     pub share: Option<f64>,
 }
 

@@ -23,7 +23,7 @@ impl AgainstLog {
     /// Counts the differences over a trace whose requests were decided on arrival.
     pub fn of(limit: &Limit, trace: &Trace, outcomes: &[Outcome]) -> AgainstLog {
         let logs = || vec![ExactLogs::new(limit); trace.key_count()];
-        // One log admits what the limit admitted, the other runs by itself.
+        // One log has the limit's admissions, the other runs by itself.
         let (mut shared, mut own) = (logs(), logs());
         let mut against = AgainstLog::default();
         for (request, outcome) in trace.requests().iter().zip(outcomes) {

@@ -61,7 +61,7 @@ pub struct Point {
 }
 
 impl Measured {
-    /// Measures what `limit` admitted; `None` if that is nothing. `decided` has the time of each request's last
+    /// Measures the admissions of `limit`; `None` if there are none. `decided` has the time of each request's last
     /// decision, in the order of the trace.
     pub fn of(
         limit: &Limit,

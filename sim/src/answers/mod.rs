@@ -33,7 +33,7 @@ pub struct Answers {
     pub measured: Option<Measured>,
     /// Differences from those logs; `None` if callers waited.
     pub against_log: Option<AgainstLog>,
-    /// What remained over time for the key denied most; `None` without requests.
+    /// The remaining amount over time for the key denied most; `None` without requests.
     pub state: Option<State>,
     /// Burstiness; `None` if the trace is shorter than two windows.
     pub burstiness: Option<Burstiness>,

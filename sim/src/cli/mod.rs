@@ -160,8 +160,8 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
 /// Runs the command, and prints the report on standard output.
 ///
 /// # Errors
-/// A [`clap::Error`] if the arguments contradict each other; otherwise what could not be read, decided or
-/// written, and what would be right.
+/// A [`clap::Error`] if the arguments contradict each other; otherwise an error that names the thing that could not be
+/// read, decided or written, and the remedy.
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
         Command::Replay(args) => {
@@ -174,7 +174,7 @@ pub fn run(cli: Cli) -> Result<()> {
             let by_arguments = args.traffic.is_some();
             let (scenario, common) = args.scenario()?;
             let (study, limits) = Study::of(scenario).map_err(|error| match error {
-                // What the arguments ask for cannot be: that is to be mended, as a bad spec is.
+                // The arguments ask for something impossible: they have to be corrected, like a malformed limit.
                 error if by_arguments && error != TrafficError::None => {
                     let kind = ErrorKind::ValueValidation;
                     command_error("explore", kind, error.to_string()).into()

@@ -17,7 +17,7 @@ use crate::scenario::Scenario;
 use crate::study::Study;
 use crate::traffic::{Costs, Keys, Plan, Shape, TrafficError};
 
-/// Synthetic traffic, beside its shape. Defaults are those of [`Plan::new`].
+/// Synthetic traffic, except for its shape. Defaults are those of [`Plan::new`].
 #[derive(Debug, Args)]
 pub(super) struct TrafficArgs {
     /// The seed of synthetic traffic: one seed, one trace [default: 1]
@@ -116,7 +116,7 @@ impl TraceArgs {
 /// Reads a scenario from a TOML file.
 ///
 /// # Errors
-/// What is wrong in the file, where, and what would be right.
+/// The mistake in the file, its position, and the correct form.
 pub(super) fn read_scenario(path: &Path) -> Result<Scenario> {
     let text = std::fs::read_to_string(path);
     let text = text.with_context(|| format!("cannot read {}", path.display()))?;

@@ -1,4 +1,4 @@
-//! Scripts and machines beside each other.
+//! Scripts and machines side by side.
 
 use lockage_core::{Acquire, Decision, Timestamp};
 

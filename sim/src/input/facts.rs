@@ -1,4 +1,4 @@
-//! What was taken as the key, the time and the cost of requests, in words.
+//! The fields that were read as the key, the time and the cost of requests, in words.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ impl Reading {
     }
 }
 
-/// What lines had in them.
+/// The facts about the lines that were read.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     requests: u64,

@@ -73,7 +73,7 @@ fn is_plain(c: char) -> bool {
     c.is_alphanumeric() || c == '.'
 }
 
-/// Returns what follows a name in a plain one; `None` if it does not begin with it.
+/// Returns the rest of a wanted name after a name; `None` if it does not begin with it.
 fn rest_of<'a>(name: &str, wanted: &'a str) -> Option<&'a str> {
     let mut rest = wanted;
     for c in name.chars().filter(|c| is_plain(*c)) {

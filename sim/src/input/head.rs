@@ -18,7 +18,7 @@ pub(super) enum Client<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// Splits `client identity user`, if that is all there is. A name of one label is a client only in a line that
+    /// Splits `client identity user`, if there is nothing else. A name of one label is a client only in a line that
     /// begins with it: behind a prefix, it is mostly the host that logged.
     pub(super) fn of(head: &'a [u8], is_whole: bool) -> Option<Head<'a>> {
         let is_address = |entry: &&[u8]| address(entry).is_some();

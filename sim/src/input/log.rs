@@ -34,7 +34,7 @@ struct Parts<'a> {
     status: &'a [u8],
     referer: Option<&'a [u8]>,
     agent: Option<&'a [u8]>,
-    /// What follows the quoted agent.
+    /// The rest after the quoted agent.
     rest: &'a [u8],
 }
 
@@ -69,7 +69,7 @@ impl<'a> Parts<'a> {
         Err(LACKS[had])
     }
 
-    /// Splits ` "request" status size`, and what servers add.
+    /// Splits ` "request" status size`, and the additions of servers.
     fn from_request(text: &'a [u8], had: &mut usize) -> Option<Parts<'a>> {
         let (request, text) = closed_quote(text)?;
         *had = (*had).max(2);
@@ -116,7 +116,7 @@ fn closed_quote(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((inside, rest.strip_prefix(b"\"")?))
 }
 
-/// Returns what follows the digits; `None` without any.
+/// Returns the rest after the digits; `None` without any.
 fn after_digits(text: &[u8]) -> Option<&[u8]> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     (digits > 0).then(|| &text[digits..])

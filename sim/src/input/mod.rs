@@ -42,7 +42,7 @@ pub struct Input {
     pub trace: Trace,
     /// The lines that are no requests.
     pub unparsed: Unparsed,
-    /// What was taken as key, time and cost.
+    /// The fields that were read as key, time and cost.
     pub reading: Reading,
 }
 
@@ -105,7 +105,7 @@ pub enum InputError {
     Key {
         /// The file.
         path: PathBuf,
-        /// What it has.
+        /// The reason.
         reason: String,
     },
     /// Most lines are no requests.

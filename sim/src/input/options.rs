@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All but [`Format::Auto`]: those that say most about themselves come first.
+    /// All but [`Format::Auto`]: the most recognisable ones come first.
     pub(super) const KNOWN: [Format; 7] = [
         Format::W3c,
         Format::Json,

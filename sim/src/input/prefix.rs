@@ -1,4 +1,4 @@
-//! What loggers, containers, servers and shells put in front of a line.
+//! The prefixes that loggers, containers, servers and shells put in front of a line.
 
 use super::client::{address, host_name, is_label};
 use crate::dates;
@@ -276,7 +276,7 @@ fn file_name(text: &[u8]) -> Option<&[u8]> {
     is_file_name(&first[..colon]).then(|| &text[colon + 1..])
 }
 
-/// `access.log-12-`, of a line beside those that match.
+/// `access.log-12-`, of a context line of `grep`.
 fn file_name_beside(text: &[u8]) -> Option<&[u8]> {
     let (first, _) = word(text)?;
     let dashes = (0..first.len()).filter(|&place| first[place] == b'-').collect::<Vec<_>>();

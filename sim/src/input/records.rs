@@ -323,7 +323,7 @@ impl RecordParser {
             let (name, text) = fields.get(wanted).ok_or_else(|| no_field(wanted, fields))?;
             return Ok((name, dates::of_log(&text)?));
         }
-        // `09:00:00` stands beside its day; other fields of these names may be durations.
+        // `09:00:00` needs a field with its day; other fields of these names may be durations.
         let there =
             || TIME.iter().filter_map(|name| fields.get(name)).filter(|(_, text)| has_text(text));
         let day = fields.get("date").filter(|(_, day)| has_text(day));

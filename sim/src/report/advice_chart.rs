@@ -12,7 +12,7 @@ use crate::input::shorten;
 const TITLE_HEIGHT: u32 = 64;
 const PANEL_HEIGHT: u32 = 300;
 
-// Told apart with every common kind of colour blindness (Okabe and Ito).
+// Distinct with every common kind of colour blindness (Okabe and Ito).
 const COLORS: [RGBColor; 4] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),

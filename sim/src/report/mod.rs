@@ -83,7 +83,7 @@ pub enum Source {
         name: String,
         /// Its lines that are no requests.
         unparsed: Unparsed,
-        /// What was taken as key, time and cost.
+        /// The fields that were read as key, time and cost.
         reading: Reading,
     },
     /// Synthetic traffic.

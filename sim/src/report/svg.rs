@@ -10,7 +10,7 @@ use super::words::{grouped, percent};
 use super::{Limiter, Report, envelope_chart, state_chart};
 use crate::input::{printable, shorten};
 
-// Blue and orange: told apart with every common kind of colour blindness, and in grey.
+// Blue and orange: distinct with every common kind of colour blindness, and in grey.
 pub(super) const ADMITTED: RGBColor = RGBColor(0x4c, 0x86, 0xc6);
 pub(super) const DENIED: RGBColor = RGBColor(0xf2, 0x8e, 0x2b);
 pub(super) const TEXT: RGBColor = RGBColor(0x33, 0x33, 0x33);
@@ -38,7 +38,7 @@ impl ChartError {
     }
 }
 
-/// Draws the report as an SVG: per limiter the outcomes over time, what remained for the key denied most, and
+/// Draws the report as an SVG: per limiter the outcomes over time, the remaining amount for the key denied most, and
 /// admissions under the envelope.
 ///
 /// # Errors

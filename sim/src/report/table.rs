@@ -58,7 +58,7 @@ pub(crate) fn grids(report: &Report, tables: Tables, width: usize) -> Vec<Grid> 
     grids
 }
 
-/// Writes what was taken as key, time and cost, and the lines that are no requests.
+/// Writes the fields that were read as key, time and cost, and the lines that are no requests.
 pub(super) fn write_source(source: &Source, out: &mut dyn Write) -> io::Result<()> {
     for line in source.reading().map(Reading::lines).unwrap_or_default() {
         writeln!(out, "{}", printable(&line))?;

@@ -8,8 +8,8 @@ use crate::dates;
 
 impl Bins {
     /// Returns the labelled round times within the bins, each with its distance from the first bin's beginning, in
-    /// bins, as far apart as their labels need: `room` returns the bins under a label of so many characters. Without a
-    /// round time, returns the beginning.
+    /// bins, as far apart as their labels need: `room` returns the number of bins under a label of a given number of
+    /// characters. Without a round time, returns the beginning.
     pub(super) fn ticks(&self, room: impl Fn(usize) -> f64) -> Vec<(f64, String)> {
         let end = self.start + self.width * self.count as u64;
         let label = |micros: u64, step: u64| {

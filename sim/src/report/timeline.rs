@@ -61,8 +61,7 @@ fn bars(bins: &[Bin], label_width: usize, out: &mut dyn Write) -> io::Result<()>
     Ok(())
 }
 
-/// Returns what a bar shows in a row, counted from the bottom. Any request and any denial has at least one
-/// mark.
+/// Returns the mark of a bar in a row, counted from the bottom. Any request and any denial has at least one mark.
 fn mark(bin: Bin, row: u64, most: u64) -> Option<Mark> {
     let total = bin.admitted + bin.denied;
     // Rounded to the nearest, but never down to nothing.

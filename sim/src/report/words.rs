@@ -114,7 +114,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Returns the used part of what is allowed, as a percentage that shows 100 % only if exact.
+/// Returns the used part of an allowed amount, as a percentage that shows 100 % only if exact.
 pub(crate) fn ratio(had: u64, allowed: u64) -> String {
     let percent = had as f64 * 100.0 / allowed as f64;
     match had.cmp(&allowed) {

@@ -35,7 +35,7 @@ impl Host {
         self.keyspace.time()
     }
 
-    /// Ends the run of a script that has read the time so often.
+    /// Ends the run of a script that has read the time this often.
     pub fn end(&mut self, times_asked: u64) {
         self.keyspace.count_times_told(times_asked);
     }

@@ -69,7 +69,7 @@ impl Interpreter {
         &self.host
     }
 
-    /// Ends each script with an error once it has run for about so many instructions.
+    /// Ends each script with an error once it has run for about this many instructions.
     ///
     /// # Errors
     /// Those of Lua itself.

@@ -60,7 +60,7 @@ impl Value {
     }
 }
 
-/// A kind of value that commands ask for by type: the seam behind "this key must hold a list".
+/// A kind of value that commands ask for by type: the check of "this key must hold a list".
 pub(crate) trait Kind: Default {
     fn of(value: &Value) -> Option<&Self>;
     fn of_mut(value: &mut Value) -> Option<&mut Self>;
@@ -275,7 +275,7 @@ impl Keyspace {
     }
 
     /// Drops expired keys each time the number of keys has doubled, which bounds memory by the live keys. A server does
-    /// the same at its own pace, and no script can tell when.
+    /// the same at its own pace, and no script can observe when.
     fn sweep_when_grown(&mut self) {
         if self.entries.len() < self.sweep_at_len {
             return;

@@ -5,11 +5,10 @@
 //! ways between Lua and Redis, expiry to the millisecond, errors that do not roll back earlier writes, readonly
 //! globals, and the words of errors, which are those of 7.0. `tests/redis_semantics` compares it with a real server.
 //!
-//! What it does not have: the Lua libraries `cjson`, `bit` and `cmsgpack` (the shipped scripts use none of them;
-//! reading one is an error, never a wrong answer), of `struct` any formats but `<`, `>`, `I`, `c` and `d`, commands
-//! outside the table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on
-//! @user_script:<line>.` that Redis 7 adds to an error that a script raised are left out, since every version words
-//! them otherwise.
+//! It does not have: the Lua libraries `cjson`, `bit` and `cmsgpack` (the shipped scripts use none of them; reading one
+//! is an error, never a wrong answer), of `struct` any formats but `<`, `>`, `I`, `c` and `d`, commands outside the
+//! table in `commands.rs`, persistence, other clients, evictions. The words ` script: <sha>, on @user_script:<line>.`
+//! that Redis 7 adds to an error that a script raised are left out, since every version words them otherwise.
 
 mod commands;
 mod error;
@@ -38,7 +37,7 @@ pub use resp::RespValue;
 #[cfg(feature = "lua")]
 pub use sim_store::SimStore;
 
-/// The keys, the arguments or the words of a call, for which mostly no memory is asked.
+/// The keys, the arguments or the words of a call, mostly without an allocation.
 type Few<T> = SmallVec<[T; 6]>;
 
 /// Why the simulated store returned no outcome.

@@ -59,7 +59,7 @@ impl SimStore {
         self
     }
 
-    /// Ends a script with an error reply once it has run for about so many instructions of Lua, as `SCRIPT KILL`
+    /// Ends a script with an error reply once it has run for about this many instructions of Lua, as `SCRIPT KILL`
     /// does: for tests of scripts that may never end.
     ///
     /// # Errors

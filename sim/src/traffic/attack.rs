@@ -70,7 +70,7 @@ impl Attack {
         Some(Attack(placement))
     }
 
-    /// Returns about how many requests it has in so many microseconds, and no more.
+    /// Returns an estimate of its requests in this many microseconds, which is never too small.
     pub(super) fn expected(&self, micros: u128) -> u128 {
         let cycles = |length: u64| micros.div_ceil(u128::from(length));
         match self.0 {
@@ -100,8 +100,7 @@ impl Attack {
         wishes.map(|wish| u128::from(wish.count)).sum()
     }
 
-    /// Returns the requests of an attack on a part of a composite, which begins `from` so many microseconds since the
-    /// epoch.
+    /// Returns the requests of an attack on a part of a composite, which begins `from` microseconds after the epoch.
     pub(super) fn wishes(&self, from: u64) -> Vec<Wish> {
         let wish = |is_late: bool| move |(offset, count)| Wish { offset, count, is_late };
         let (soon, late) = (wish(false), wish(true));
@@ -170,7 +169,7 @@ impl Attack {
             Placement::SlidingWindow { limit, window } => {
                 let end = window - 1 - start.as_micros() % window;
                 repeated(3 * window, move || {
-                    // So many weigh nothing any more after this time of the next window.
+                    // The time in the next window after which this many requests weigh nothing any more.
                     let freed = move |count| mul_div_ceil(count, window, limit);
                     let trickle = (1..limit).map(freed).take_while(move |&after| after < window);
                     let trickle = trickle.map(move |after| (end + 1 + after, 1));

@@ -14,7 +14,7 @@ pub(crate) struct Thinking {
 }
 
 impl Thinking {
-    /// Returns so many clients, which all begin to think at the start. No request comes from `end` on.
+    /// Returns this many clients, which all begin to think at the start. No request comes from `end` on.
     pub(crate) fn new(clients: u32, think: Duration, end: u64, seed: u64) -> Thinking {
         let chance = Chance::new(seed, Stream::Times);
         let mean = think.as_micros() as f64;

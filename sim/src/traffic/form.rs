@@ -41,7 +41,7 @@ pub enum ParseTrafficError {
         column: usize,
         /// The expected text.
         expected: &'static str,
-        /// A whole text that is right.
+        /// A whole text in the correct form.
         example: &'static str,
         /// The text that is there.
         found: String,
@@ -55,7 +55,7 @@ pub enum ParseTrafficError {
         column: usize,
         /// The expected part.
         expected: &'static str,
-        /// A whole text that is right.
+        /// A whole text in the correct form.
         example: &'static str,
         /// The column and the reason of the error in the part.
         error: Box<ParseError>,

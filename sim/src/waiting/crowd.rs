@@ -1,4 +1,4 @@
-//! Callers in their lines, and what happens to them.
+//! Callers in their lines, and their events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct Crowd<'a> {
     /// By process and key.
     lines: HashMap<(usize, u32), Line>,
     pub(super) callers: Vec<Caller>,
-    /// Which caller has a number in a line.
+    /// The caller of each number in a line.
     places: HashMap<(usize, u32, u64), usize>,
 }
 
@@ -58,7 +58,7 @@ impl<'a> Crowd<'a> {
         (at, self.made)
     }
 
-    /// Returns what happens next, and when; in one instant, new requests come first.
+    /// Returns the next event and its time; in one instant, new requests come first.
     pub(super) fn next(&mut self, arrives_at: Option<Duration>) -> Option<(Duration, Event)> {
         let happens_at = self.events.first_key_value().map(|((at, _), _)| *at);
         match arrives_at {
@@ -103,7 +103,7 @@ impl<'a> Crowd<'a> {
         look
     }
 
-    /// Others in the line of this one look.
+    /// Makes others in the line of this caller look.
     pub(super) fn call_others(&mut self, request: usize, now: Duration) {
         let line = self.callers[request].line;
         let called: Vec<u64> = self.line(request).called().collect();

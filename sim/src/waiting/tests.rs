@@ -33,7 +33,7 @@ fn a_wait_takes_the_sleep_and_each_round_trip() {
     let (outcome, queued) = (Outcome::Admitted, Duration::ZERO);
     let (waited, zero) = (1000 * MILLI, Duration::ZERO);
     let first = Settled { outcome, after: 10 * MILLI, waited: zero, queued, calls: 1 };
-    // The decision on the first one says when the second one is due.
+    // The decision on the first one shows when the second one is due.
     let second = Settled { after: waited + 10 * MILLI, waited, ..first };
     assert_eq!(settled, [first, second]);
     assert_eq!((calls_in_10ms, repeats_in_10ms), (1, 0));
@@ -76,8 +76,8 @@ fn a_wait_takes_the_way_to_the_turn() {
         queued,
         calls: 1,
     };
-    // The others ask once the answer to the first says that there is room. The third one's turn would come after
-    // its timeout, so it takes none.
+    // The others ask once the answer to the first shows that there is room. The third one's turn would come after its
+    // timeout, so it takes none.
     let expected = [
         settled(Outcome::Admitted, Duration::ZERO, Duration::ZERO),
         settled(Outcome::Admitted, 10 * MILLI, 990 * MILLI),

@@ -1,4 +1,4 @@
-//! The simulator: its program, the simulated store beside a real server, and the sample trace.
+//! The simulator: its program, the simulated store compared with a real server, and the sample trace.
 
 mod cli;
 mod redis_semantics;

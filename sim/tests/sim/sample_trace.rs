@@ -1,4 +1,4 @@
-//! The sample trace is made by this file and kept beside it: twenty-five minutes of a small shop on the web.
+//! The sample trace is made by this file and kept next to it: twenty-five minutes of a small shop on the web.
 //!
 //! Everyone in it is invented, and all addresses are of the ranges that are set aside for
 //! documentation. To write it anew: `LOCKAGE_WRITE_SAMPLE=1 cargo test -p lockage-sim --test sim sample_trace`.
@@ -97,7 +97,7 @@ impl Shop {
         text.collect()
     }
 
-    /// A visitor that looks at some pages, each with what belongs to it.
+    /// A visitor that looks at some pages, each with its resources.
     fn visitor(&mut self, number: u64) {
         let address = match number % 4 {
             0 => format!("192.0.2.{}", 10 + number),
@@ -232,7 +232,7 @@ impl Shop {
         }
     }
 
-    /// What else arrives at a public port.
+    /// Other traffic at a public port.
     fn noise(&mut self) {
         let hello = r"\x16\x03\x01\x00\xF7\x01\x00\x00\xF3\x03\x03";
         self.line(130_000, "198.51.100.77", "-", hello.to_owned(), 400, 157, "-", "-");

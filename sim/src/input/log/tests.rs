@@ -1,11 +1,11 @@
-//! The parser of access logs, held against a pattern and against what servers write.
+//! The parser of access logs, compared with a pattern and with lines of servers.
 
 use proptest::prelude::*;
 use regex::bytes::Regex;
 
 use super::*;
 
-/// The parts of a line, as a pattern. Each that matches alone is had.
+/// The parts of a line, as one pattern. A line has as many leading parts as match.
 const PATTERN: [&str; 4] = [
     r"^(?<head>.+?) \[(?<date>[^\]]*)\]",
     r#" "(?<request>(?:[^"\\]|\\.)*)""#,
@@ -34,7 +34,7 @@ fn by_pattern(line: &[u8]) -> Result<Parts<'_>, &'static str> {
 }
 
 proptest! {
-    /// A line has the parts that a pattern finds in it, and lacks what the pattern does not find.
+    /// A line has the parts that a pattern finds in it, and lacks the parts that the pattern does not find.
     #[test]
     fn a_line_is_split_as_a_pattern_would(
         pieces in proptest::collection::vec(
@@ -145,7 +145,7 @@ fn a_client_is_found_behind_any_prefix() {
         let reason = reason(format!("{prefix}192.0.2.1 {rest}").as_bytes());
         assert!(reason.contains("an address or a host name"), "{prefix}: {reason}");
     }
-    // What is behind a prefix is no client because something stood before it.
+    // A text after a prefix is no client merely because of the prefix.
     for head in ["May 17 10:05:03 web1", "nginx: pc17", "192.0.2.1:99999", "192.0.2.0/24 web1"] {
         let reason = reason(format!("{head} {rest}").as_bytes());
         assert!(reason.contains("an address or a host name"), "{head}: {reason}");

@@ -5,8 +5,8 @@
 //! | `requests` | requests in the trace; in a closed loop that waits, with each limiter instead |
 //! | `keys` | keys with at least one request; likewise |
 //! | `from`, `to` | times of the first and the last request, RFC 3339 in UTC |
-//! | `engine` | what decided: `lua`, `model` or `memory` |
-//! | `reading` | of a file: its `format`, what was taken as `key`, `time` and `cost`, and `notes`, in words |
+//! | `engine` | the deciding engine: `lua`, `model` or `memory` |
+//! | `reading` | of a file: its `format`, the fields that were read as `key`, `time` and `cost`, and `notes`, in words |
 //! | `unparsed` | lines of the file that are no requests; 0 for synthetic traffic |
 //! | `unparsed_lines` | the first five of them: `line` (from 1), `reason`, `text` (its beginning) |
 //! | `traffic`, `seed` | synthetic traffic: its shape as given, and the seed |
@@ -27,8 +27,8 @@
 //! | `timeline` | requests in adjacent bins of `bin_us` from `from` on, by their arrival: `admitted`, `denied` |
 //! | `waits` | with waiting callers: their waits |
 //! | `clocks` | with callers' clocks: one object per way to decide |
-//! | `envelope` | what it admitted in spans of all lengths; null if nothing |
-//! | `state` | what remained over time, for the key denied most |
+//! | `envelope` | its admissions in spans of all lengths; null without any |
+//! | `state` | the remaining amount over time, for the key denied most |
 //! | `against_log` | differences from an exact sliding log of the same capacity and rate; null with waiting callers |
 //! | `burstiness` | unevenness of the costs of all keys; null for less than two windows |
 //! | `fairness` | Jain's index over the keys |
@@ -86,9 +86,9 @@
 //! | `against_log.only_limit`, `only_log` | requests that only the limit, or only the log by itself, admits |
 //! | `burstiness.window_us` | the length of adjacent windows, from the first request on, without a last partial one |
 //! | `burstiness.offered`, `admitted` | `fano`, variance by mean of the costs per window, and `peak_to_mean` |
-//! | `fairness.offered`, `admitted`, `share` | Jain's index of what keys asked for, of what was admitted, and of the quotient |
+//! | `fairness.offered`, `admitted`, `share` | Jain's index of the keys' requested costs, of their admitted costs, and of the quotients |
 //! | `store.scripts`, `commands` | script runs, one per decision, and the commands that they ran |
-//! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and what a server adds |
+//! | `store.mean_record_bytes`, `largest_record_bytes` | of the largest record of each key, without the key's name and a server's overhead |
 
 pub mod advice;
 mod answers;

@@ -7,8 +7,8 @@
 //! | `seed`, `budget` | of the search |
 //! | `most_admitted`, `falsely_denied` | the worst trace for each goal, or null |
 //!
-//! A trace has `amount`, `nominal`, `bound` and `window_us`, and in `trace` its requests: `at_us`, `cost`, `admitted` and `in_window`, what
-//! was admitted in the window that ends with it.
+//! A trace has `amount`, `nominal`, `bound` and `window_us`, and in `trace` its requests: `at_us`, `cost`, `admitted`
+//! and `in_window`, the admitted cost in the window that ends with it.
 
 use std::io::{self, Write};
 

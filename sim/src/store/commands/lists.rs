@@ -51,7 +51,7 @@ pub(super) fn lindex(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     Ok(RespValue::bulk_or_nil(at.and_then(|at| list.get(at)).cloned()))
 }
 
-/// Removes equal elements: so many from the left or, if negative, from the right; all for zero.
+/// Removes equal elements: as many as a count, from the left or, if it is negative, from the right; all for zero.
 pub(super) fn lrem(keyspace: &mut Keyspace, args: &[&[u8]]) -> Outcome {
     let count = integer(args[1])?;
     let Some(list) = keyspace.edit::<List>(args[0])? else { return Ok(RespValue::count(0)) };

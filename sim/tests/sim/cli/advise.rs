@@ -13,7 +13,7 @@ fn smaller(kind: &str, amount: u64, window: &str) -> Vec<String> {
 fn d8_what_is_advised_denies_fewer_clients_and_the_next_smaller_more() {
     let report =
         json(&["advise", SAMPLE, "--deny-clients", "6%", "--window", "10s", "--window", "1min"]);
-    // Of 35 clients that is two.
+    // The share is two of 35 clients.
     assert_eq!((&report["clients"], &report["may_deny"]), (&35.into(), &2.into()));
     let families = report["families"].as_array().unwrap();
     assert_eq!(families.len(), 8);

@@ -1,4 +1,4 @@
-//! What a report says of a limit beyond its counts.
+//! The answers of a report beyond a limit's counts.
 
 use super::{LIMITS, SAMPLE, json, run, text};
 

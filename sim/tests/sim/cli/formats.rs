@@ -1,4 +1,4 @@
-//! The samples of each format: their keys, times and costs, and how that is said.
+//! The samples of each format: their keys, times and costs, and their descriptions.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,8 @@ use super::{file, json, refused, run, text};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/formats");
 
-/// The samples, all of the same five requests: the format, the microseconds of its times, and what is said of the key.
+/// The samples, all of the same five requests: the format, the microseconds of its times, and the description of the
+/// key.
 const SAMPLES: [(&str, &str, u64, &str); 17] = [
     ("combined.log", "log", 0, "the client's address or host name"),
     ("vhost_combined.log", "log", 0, "the client's address or host name"),

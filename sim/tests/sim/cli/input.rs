@@ -1,4 +1,4 @@
-//! What is read: logs, CSV, standard input, and lines that are neither.
+//! The inputs: logs, CSV, standard input, and lines that are neither.
 
 use serde_json::Value;
 

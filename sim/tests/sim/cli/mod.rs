@@ -40,7 +40,7 @@ fn run_with(args: &[&str], input: &[u8]) -> Output {
     child.wait_with_output().unwrap()
 }
 
-/// The report of a run that must succeed and say nothing else.
+/// Returns the report of a run that must succeed and print nothing else.
 fn json(args: &[&str]) -> Value {
     json_of(run(&[args, &["--json"]].concat()))
 }
@@ -50,7 +50,7 @@ fn json_of(output: Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What decided, taken out of a report together with all that only one engine knows.
+/// Takes the deciding engine out of a report, with all fields that only one engine has.
 fn take_engine(report: &mut Value) -> Value {
     for limiter in report["limiters"].as_array_mut().unwrap() {
         limiter.as_object_mut().unwrap().remove("store");
@@ -58,7 +58,7 @@ fn take_engine(report: &mut Value) -> Value {
     report["engine"].take()
 }
 
-/// What a run that must fail with this status prints on standard error.
+/// Returns the standard error of a run that must fail with this status.
 fn refused(args: &[&str], status: i32) -> String {
     let output = run(args);
     assert_eq!(

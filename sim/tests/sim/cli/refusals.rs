@@ -1,4 +1,4 @@
-//! What is refused, with which status, and in which words.
+//! The refusals, with their statuses and messages.
 
 use super::{SAMPLE, refused};
 

@@ -1,4 +1,4 @@
-//! What a replay reports: the counts, the tables, the timeline, the chart.
+//! The reports of a replay: the counts, the tables, the timeline, the chart.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ fn shipped(name: &str) -> Value {
     explore(&Path::new(SHIPPED).join(name), "model")
 }
 
-/// What each limit admitted.
+/// Returns the number of requests that each limit admitted.
 fn admitted(report: &Value) -> Vec<u64> {
     let limiters = report["limiters"].as_array().unwrap().iter();
     limiters.map(|limiter| limiter["admitted"].as_u64().unwrap()).collect()

@@ -1,9 +1,9 @@
-//! Scripts and what Redis 7.0 replies to them.
+//! Scripts with the replies of Redis 7.0.
 
 use super::server::RealStore;
 use super::{Store, a_store_of_this_age, show};
 
-/// What a script is run with, beside the key `k`.
+/// The arguments of each script, which gets the key `k` too.
 const ARGV: [&[u8]; 3] = [b"10", b"9", b"\0\xff"];
 
 /// Scripts that run one after the other on one keyspace, each with its reply.

@@ -65,7 +65,7 @@ enum Slot {
 
 use Slot::{End, Index, Key, Milliseconds, Score, Seconds, Value, Word};
 
-/// A command's name and what may stand in each place after it.
+/// A command's name, and the words that may follow in each place.
 type Pattern = (&'static str, &'static [Slot]);
 
 const STRINGS: &[Pattern] = &[
@@ -160,7 +160,7 @@ const SORTED_SETS: &[Pattern] = &[
     ("ZSCORE", &[Key, Value]),
 ];
 
-/// What shows all that a key holds.
+/// A script that shows the whole content of a key.
 const DUMP: &str = "
     local all = {}
     for _, key in ipairs({'a', 'b', 'c'}) do

@@ -1,9 +1,9 @@
-//! The simulated store against what Redis does: a table of scripts with the replies that Redis 7.0
-//! gives, and random commands.
+//! The simulated store compared with Redis: a table of scripts with the replies that Redis 7.0 gives, and random
+//! commands.
 //!
-//! Both run on the simulated store always, and on a real server when `redis-server` is on the path
-//! (or `LOCKAGE_REDIS_SERVER` names one). What is compared is the whole reply, errors word for word
-//! up to the position that Redis 7 adds at the end.
+//! Both run on the simulated store always, and on a real server when `redis-server` is on the path (or
+//! `LOCKAGE_REDIS_SERVER` names one). The whole reply is compared, errors word for word up to the position that Redis 7
+//! adds at the end.
 
 mod cases;
 mod commands;

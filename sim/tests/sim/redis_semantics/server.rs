@@ -20,8 +20,8 @@ pub(crate) struct RealStore {
 }
 
 impl RealStore {
-    /// Starts a server; `None`, said aloud, when there is none of version 7: the simulated store uses
-    /// its words in errors, and others have their own.
+    /// Starts a server; `None`, with a message, if there is none of version 7: the simulated store uses its words in
+    /// errors, and others have their own.
     #[allow(clippy::print_stderr)] // a test that checks half of what it should must say so
     pub(crate) fn start() -> Option<RealStore> {
         let program =
