@@ -1,5 +1,5 @@
-//! A limit for each client in front of actix-web: `cargo run -p lockage-examples --example actix_limited`, and beside it
-//! `curl -i http://127.0.0.1:3000/`.
+//! A limit for each client in front of actix-web: `cargo run -p lockage-examples --example actix_limited`, and in
+//! another terminal `curl -i http://127.0.0.1:3000/`.
 //!
 //! actix-web is not built on tower, and has types of `http` 0.2. So a middleware makes the head of a request of `http` 1
 //! and asks [`RateLimitLayer::check`]. The limit is in memory, or, with `REDIS_URL`, one that all processes share.
