@@ -61,8 +61,8 @@ impl<C> fmt::Debug for IdlePool<C> {
     }
 }
 
-/// As many connections as concurrent calls: a call that blocks its connection delays no other call. Clones share the
-/// connections.
+/// A pool of as many connections as concurrent calls: a call that blocks its connection delays no other call. Clones
+/// share the connections.
 pub struct ConnectionPool<C> {
     another: Arc<dyn Fn() -> Reconnecting<C> + Send + Sync>,
     idle: Arc<IdlePool<Reconnecting<C>>>,
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(used(&all, Health::Good), 3, "it is made anew in its place");
     }
 
-    /// Else each attempt of the call would end before its check, and the connection stay as it is.
+    /// Otherwise each attempt of the call would end before its check, and the connection would stay in doubt.
     #[test]
     fn a_check_ends_before_the_call_that_waits_for_replicas() {
         #[derive(Clone)]

@@ -107,7 +107,7 @@ pub struct QueueFull {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The key holds something that the command cannot work on. Nothing was changed, and a retry fails likewise.
+    /// The key holds a record that the command cannot use. Nothing was changed, and a retry fails likewise.
     Record(RecordError),
     /// The store refuses the call until someone changes its setup or the program's: a password, rights, an address. A
     /// retry fails likewise. The text names the right setup. Nothing was changed, unless the text says that a script

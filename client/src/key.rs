@@ -75,7 +75,7 @@ pub(crate) fn check_client(client: &str) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// A prefix, an id or a client name that makes no key. Nothing was sent.
+/// A prefix, an id or a client name that cannot be part of a key. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {

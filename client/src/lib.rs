@@ -14,7 +14,7 @@
 //!
 //! The store decides where the state lives: `lockage-memory` in this process, `lockage-redis-rs` and `lockage-fred` on
 //! Redis or Valkey through the `redis` or the `fred` crate. This crate needs no particular runtime, and spawns only the
-//! task that renews [`Locks`].
+//! tasks that renew [`Locks`] and send coalesced requests.
 //!
 //! # Time
 //!

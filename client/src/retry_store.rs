@@ -1,4 +1,4 @@
-//! A store whose calls have a timeout, and are retried where that is safe.
+//! A store whose calls have a timeout, and are retried if that is safe.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -65,7 +65,7 @@ pub trait Store: Send + Sync {
     }
 
     /// Executes each command on its key as if alone, and returns an outcome for each. Callers wait no longer than
-    /// `patience`. One call carries them where the store can; otherwise they run one after the other.
+    /// `patience`. One call carries them if the store supports that; otherwise they run one after the other.
     fn execute_batch<C>(
         &self,
         calls: &[(&Key, &C)],

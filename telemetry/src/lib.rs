@@ -8,7 +8,7 @@
 //! | `metrics` | `Metrics` | metrics, for any exporter of the crate `metrics` |
 //! | `opentelemetry` | `OpenTelemetry` | metrics, for any exporter of OpenTelemetry |
 //!
-//! `Vec<Arc<dyn Observer>>` makes one observer of several.
+//! `Vec<Arc<dyn Observer>>` combines several observers.
 //!
 //! ```
 //! # #[cfg(all(feature = "metrics", feature = "tracing"))] {

@@ -263,7 +263,7 @@ fn one_that_left_a_use_without_an_answer_is_checked() {
     assert_eq!(sent(&all, Health::Good), (2, 3));
 }
 
-/// As one to a former master, which takes no writes.
+/// Such as a connection to a former master, which takes no writes.
 #[test]
 fn one_that_passes_checks_and_leaves_calls_in_doubt_is_replaced() {
     let all = tested();
@@ -276,7 +276,7 @@ fn one_that_passes_checks_and_leaves_calls_in_doubt_is_replaced() {
     }
 }
 
-/// Else callers without patience would replace connections to a slow server all the time.
+/// Otherwise impatient callers would replace connections to a slow server all the time.
 #[test]
 fn a_check_that_is_dropped_replaces_nothing() {
     #[derive(Clone)]

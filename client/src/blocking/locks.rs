@@ -81,7 +81,7 @@ macro_rules! as_there {
             #[doc = concat!("Returns what [`", stringify!($of), "::", stringify!($method), "`] returns.")]
             ///
             /// # Errors
-            /// As there, if any.
+            /// Those of the asynchronous method, if any.
             pub fn $method(&self $(, $argument: $type)*) -> $result {
                 ($around)(self.0.$method($($argument),*))
             }
@@ -92,7 +92,7 @@ macro_rules! as_there {
             #[doc = concat!("Does what [`", stringify!($of), "::", stringify!($verb), "`] does, and blocks the thread meanwhile.")]
             ///
             /// # Errors
-            /// As there.
+            /// Those of the asynchronous method.
             pub fn $verb(&self $(, $argument: $type)*) -> Result<$result, Error> {
                 block_on(self.0.$verb($($argument),*))$(.map($around))?
             }
@@ -114,7 +114,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
     /// Sets the prefix of all keys: see [`Locks::with_prefix`].
     ///
     /// # Errors
-    /// [`KeyError`], as there.
+    /// [`KeyError`], as of the asynchronous method.
     pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
         self.0.with_prefix(prefix).map(BlockingLocks)
     }
@@ -137,7 +137,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
     /// Caps the total hold time: see [`Locks::with_longest_hold`].
     ///
     /// # Errors
-    /// [`ConfigError`], as there.
+    /// [`ConfigError`], as of [`Locks::with_longest_hold`].
     pub fn with_longest_hold(self, longest: Duration) -> Result<Self, ConfigError>
     where
         S: Clone,
@@ -167,7 +167,7 @@ impl<S: BlockingStore + 'static> BlockingLocks<S> {
     /// Returns the locks of these names, to be acquired together: see [`Locks::many`].
     ///
     /// # Errors
-    /// [`KeyError`], as there.
+    /// [`KeyError`], as of the asynchronous method.
     pub fn many<'n>(
         &self,
         names: impl IntoIterator<Item = &'n str>,
@@ -254,7 +254,7 @@ impl<S: BlockingStore + 'static> BlockingStripedLocks<S> {
     /// Returns the locks of the stripes of these ids, to be acquired together: see [`StripedLocks::many`].
     ///
     /// # Errors
-    /// [`KeyError`], as there.
+    /// [`KeyError`], as of the asynchronous method.
     pub fn many<'n>(
         &self,
         ids: impl IntoIterator<Item = &'n str>,
@@ -287,7 +287,7 @@ macro_rules! guard {
             #[doc = concat!("Releases it as [`", stringify!($of), "::release`] does, and blocks the thread meanwhile.")]
             ///
             /// # Errors
-            /// As there. The release is then repeated in the background.
+            /// Those of the asynchronous method. The release is then repeated in the background.
             pub fn release(mut self) -> Result<$released, Error> {
                 block_on(self.0.take().expect("it is released once").release())
             }
@@ -295,7 +295,7 @@ macro_rules! guard {
             #[doc = concat!("Returns what [`", stringify!($of), "::time_left`] returns.")]
             ///
             /// # Errors
-            /// As there.
+            /// Those of the asynchronous method.
             pub fn time_left(&self) -> Result<Duration, Loss> {
                 self.held().time_left()
             }

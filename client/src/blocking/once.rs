@@ -52,7 +52,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingRunOnce<S> {
     /// Creates a runner of work under these locks: see [`RunOnce::new`].
     ///
     /// # Errors
-    /// [`ConfigError`], as there.
+    /// [`ConfigError`], as of the asynchronous method.
     pub fn new(locks: &BlockingLocks<S>, remember: Duration) -> Result<Self, ConfigError> {
         RunOnce::new(locks.locks(), remember).map(BlockingRunOnce)
     }
@@ -62,7 +62,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingRunOnce<S, V> {
     /// Returns the result of this id's work, remembered or from a run now: see [`RunOnce::run`].
     ///
     /// # Errors
-    /// [`WorkError`], as there.
+    /// [`WorkError`], as of the asynchronous method.
     pub fn run<E>(
         &self,
         id: &str,
@@ -77,7 +77,7 @@ impl<S: BlockingStore + Clone + 'static> BlockingCached<S> {
     /// [`Cached::new`].
     ///
     /// # Errors
-    /// [`ConfigError`], as there.
+    /// [`ConfigError`], as of the asynchronous method.
     pub fn new(
         locks: &BlockingLocks<S>,
         fresh: Duration,
@@ -91,7 +91,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
     /// Returns the value of this id, stored or built now: see [`Cached::get`].
     ///
     /// # Errors
-    /// [`WorkError`], as there.
+    /// [`WorkError`], as of the asynchronous method.
     pub fn get<E>(
         &self,
         id: &str,
@@ -103,7 +103,7 @@ impl<S: BlockingStore + Clone + 'static, V: Encoding> BlockingCached<S, V> {
     /// Removes the value of this id: see [`Cached::invalidate`].
     ///
     /// # Errors
-    /// [`Error`], as there.
+    /// [`Error`], as of [`Cached::invalidate`].
     pub fn invalidate(&self, id: &str) -> Result<(), Error> {
         block_on(self.0.invalidate(id))
     }
@@ -117,7 +117,7 @@ macro_rules! settings {
                 #[doc = concat!("Sets what [`", stringify!($of), "::with_prefix`] sets.")]
                 ///
                 /// # Errors
-                /// [`KeyError`], as there.
+                /// [`KeyError`], as of the asynchronous method.
                 pub fn with_prefix(self, prefix: &str) -> Result<Self, KeyError> {
                     self.0.with_prefix(prefix).map($type)
                 }

@@ -20,7 +20,7 @@ pub(super) struct Ask<'a> {
     pub(super) mode: Mode<'a>,
     /// How long the caller waits to be admitted, beyond which a denial is final.
     pub(super) patience: Duration,
-    /// The latest turn that the caller takes, where there may be turns.
+    /// The latest turn that the caller takes, if there may be turns.
     pub(super) latest_turn: Option<Duration>,
     /// Names the request for that long: the store treats all calls with one name as one.
     pub(super) name: Option<(RequestId, Duration)>,

@@ -12,7 +12,7 @@ static ZONES: LazyLock<TimeZoneDatabase> = LazyLock::new(TimeZoneDatabase::bundl
 
 /// Returns the limit with the boundaries of the window at `now`, of the one before and of the one after it.
 ///
-/// A day begins at its first moment, which is not midnight where the clock skips that.
+/// A day begins at its first moment, which is not midnight if the clock skips midnight.
 pub fn bounded_at(window: CalendarWindow, now: Timestamp) -> CalendarWindow {
     let zone = ZONES.get(window.zone().name()).expect("each zone of the table has built-in data");
     let micros = i64::try_from(now.as_micros()).expect("a time is below 2^53");
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use lockage_core::{Limit, Zone};
 
-    /// Returns where the windows around a time begin, as the zone's clocks show them.
+    /// Returns the beginnings of the windows around a time, as the zone's clocks show them.
     fn boundaries(limit: &str, at: &str) -> Vec<String> {
         let Limit::CalendarWindow(window) = limit.parse().unwrap() else { panic!("{limit}") };
         let at: jiff::Timestamp = at.parse().unwrap();

@@ -72,7 +72,7 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    /// Spends permits that were taken ahead, and takes some along where none are left.
+    /// Spends permits that were taken ahead, and takes more along if none are left.
     async fn spend_or_ask(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
         let (Some(held), Some(cost)) = (&self.options.prefetch, ask.single_cost()) else {
             return self.ask(ask).await;

@@ -14,7 +14,7 @@ use std::time::Duration;
 /// turn may only have been too late for that caller. Decisions of a [`Fallback`](crate::Fallback) do not. A request
 /// under a caller's own id ([`try_acquire_once`](crate::Limiter::try_acquire_once)) always goes to the store, which may remember it.
 ///
-/// # What can make it wrong
+/// # Limitations
 ///
 /// It may deny what the store would admit, and never the reverse:
 ///

@@ -21,7 +21,7 @@ use crate::store::BlockingStore;
 /// several failures in a row the circuit breaker opens: calls no longer go to the store, except for occasional probes,
 /// until several probes in a row are answered (see [`CircuitBreakerConfig`]).
 ///
-/// A call that was sent and not answered may have been charged as well; that can only admit less.
+/// A call that was sent and not answered may have been charged as well; that can only lead to fewer admissions.
 ///
 /// # Stored limits
 ///

@@ -1,4 +1,4 @@
-//! Where the limit of a call comes from: the limiter, or the store.
+//! The source of a call's limit: the limiter, or the store.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
 
-/// Where the limit of a call comes from.
+/// The source of a call's limit.
 #[derive(Clone)]
 pub(super) struct LimitSource {
     origin: Origin,

@@ -74,10 +74,10 @@ impl<S> Limiter<S> {
     /// [`LeakyBucket`](crate::limiter::LeakyBucket) every turn is at once; `reset_after` is the length that the queue
     /// would have.
     ///
-    /// A request without a decision comes back as allowed, of [`Origin::Fallback`](crate::limiter::Origin::Fallback): the store did not answer, the key
-    /// holds something else, the queue of coalesced calls is full, or no limit is stored. Under a stored limit that was
-    /// never read, its `limit` and `remaining` are zero. Input that is refused before the store is asked stays an
-    /// error, and so does every error of [`Limiter::reset`] and of adjustments.
+    /// A request without a decision comes back as allowed, with [`Origin::Fallback`](crate::limiter::Origin::Fallback):
+    /// the store did not answer, the key holds something else, the queue of coalesced calls is full, or no limit is
+    /// stored. Under a stored limit that was never read, its `limit` and `remaining` are zero. Input that is refused
+    /// before the store is asked stays an error, and so does every error of [`Limiter::reset`] and of adjustments.
     ///
     /// Callers still wait for the store's answer: see [`RetryStore`](crate::RetryStore) for how long.
     ///

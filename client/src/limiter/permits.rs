@@ -110,7 +110,7 @@ impl Permits {
         Permits::new(prefetch, move || clock.now(), Box::new(wait))
     }
 
-    /// Returns the answer to a request that waits; `None` if it is to go on by itself. The caller that asks may not be
+    /// Returns the answer to a waiting request; `None` if it is to go on by itself. The caller that asks may not be
     /// polled, in a runtime that is blocked, so its call is waited for as long as it can take.
     pub(super) async fn answer(&self, told: oneshot::Receiver<Decision>) -> Option<Decision> {
         (self.wait)(told).await

@@ -19,8 +19,8 @@ const MAX_KEYS: usize = 10_000;
 /// denied because of them: at most the held permits, and the wasted ones until they have come back. The documentation
 /// of [`Prefetch`](lockage_core::flow::Prefetch) in the core has the proof.
 ///
-/// It pays where an id is requested many times in each lease, and k is a small part of the limit. If the store has no
-/// room for the extra permits, or does not answer, requests go one by one until it has, or for a lease.
+/// It pays if an id is requested many times in each lease, and k is a small part of the limit. If the store has no room
+/// for the extra permits, or does not answer, requests go one by one until it has, or for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefetch {
     pub(super) permits: u64,

@@ -354,14 +354,14 @@ impl<S: Store> Limiter<S> {
     /// Returns a denial at once if the wait would be longer than `timeout`, and at its end if other processes were
     /// faster until then. Calls to the store have a timeout of their own, by which the last one may exceed this one.
     ///
-    /// The callers of this limiter and its clones wait in line for each id and limit: each asks once all before it do or
-    /// have left, when its permit is due. Meanwhile [`Limiter::try_acquire`] is denied rather than take a permit of
-    /// theirs, with [`Origin::Line`](crate::limiter::Origin::Line). Between processes there is no order. See
+    /// The callers of this limiter and its clones wait in line for each id and limit: each asks when its permit is due,
+    /// once all callers before it ask or have left. Meanwhile [`Limiter::try_acquire`] is denied rather than overtake
+    /// them, with [`Origin::Line`](crate::limiter::Origin::Line). Between processes there is no order. See
     /// [`Line`](lockage_core::flow::Line).
     ///
     /// The queue of a leaky bucket is in order: an admitted request sleeps once, until its turn, and
-    /// [`Decision::turn_after`] is then zero. The store admits no request to a turn after `timeout`, so none is taken
-    /// in vain. A request that finds no room in the queue is denied as above. Under a stored limit each attempt follows
+    /// [`Decision::turn_after`] is then zero. The store admits no request to a turn after `timeout`, so no turn is
+    /// wasted. A request that finds no room in the queue is denied as above. Under a stored limit each attempt follows
     /// the limit stored at that time.
     ///
     /// Dropped while it sleeps, it has charged nothing, except for a turn in a queue, which stays taken: see

@@ -129,7 +129,7 @@ where
     /// **Limitations.** The token is remembered for `fresh` and `stale` together. A builder that has lost its lock can
     /// put an older value back if it pauses for longer than that between its build and its call to the store. So can a
     /// builder whose lock was granted to another after a failover (L11). If this call fails, or is dropped while it
-    /// waits, so can a build that ends that much later.
+    /// waits, a running build can do so too if it ends later by more than that time.
     ///
     /// # Errors
     /// [`Error`].

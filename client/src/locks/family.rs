@@ -35,7 +35,7 @@ where
     /// Each waiter has a place in line. While there are places, a free lock is granted only to the owner of the first
     /// one, even before callers that do not wait in line. A place lasts for two polls and a call's timeout after the
     /// latest attempt, and at most half as much again. However many waiters die, a free lock stays idle for at most
-    /// that long. A waiter without an attempt for that long comes last again.
+    /// that long. A waiter without an attempt for that long goes to the end of the line.
     pub fn fair(&self) -> Self {
         let mut handle = self.clone();
         handle.options.fair = true;

@@ -22,7 +22,7 @@ use crate::store::Store;
 /// that by this machine's clock, without asking the store.
 ///
 /// A dropped guard is released in the background: at once, and again until the store answers or the lease has ended.
-/// The drop never blocks. Where no task lives, the next call of its [`Locks`](super::Locks) releases it.
+/// The drop never blocks. If no task runs, the next call of its [`Locks`](super::Locks) releases it.
 #[must_use = "dropped, it gives the lock back"]
 pub struct LockGuard<S, R> {
     manager: Arc<LeaseManager<S, R>>,
@@ -87,7 +87,7 @@ where
     /// Runs `work` for as long as the lock is held, and drops it if the lock is lost first.
     ///
     /// `work` can be stopped only where it awaits something. Requests that it has sent may still take effect; pass the
-    /// [token](Self::token) along where that would do harm.
+    /// [token](Self::token) along if that would do harm.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert_eq!(guard.run(async { 40 + 2 }).await?, 42);"

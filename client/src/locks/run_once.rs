@@ -39,8 +39,8 @@ use crate::store::Store;
 /// ```
 ///
 /// Concurrent callers wait for the work, and get its result. Work that fails, is dropped, or loses its lock is not
-/// remembered, and the next caller runs it again: each of its parts must bear repetition after a crash half way. Only a
-/// result of the newest attempt is remembered.
+/// remembered, and the next caller runs it again: each of its steps must be safe to repeat after a crash half way. Only
+/// a result of the newest attempt is remembered.
 ///
 /// Results are text, or others [by their encoding](Self::with_encoding). A remembered result that cannot be decoded,
 /// since another version of the program wrote it, is [`WorkError::Value`]: its work is done, and does not run again.

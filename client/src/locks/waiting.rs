@@ -15,7 +15,7 @@ use crate::runtime::{Runtime, within};
 #[derive(Clone)]
 pub(super) struct Waiting {
     pub(super) poll: Duration,
-    /// Subscribes to notifications, where there are any.
+    /// Subscribes to notifications, if there are any.
     pub(super) listen: Option<Arc<Listen>>,
 }
 

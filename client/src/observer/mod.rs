@@ -67,7 +67,7 @@ use crate::key::Key;
 /// A panic of a method costs its observer this event, and nothing else: the panic hook reports it, and the call, the
 /// lease and other observers go on. A panic of [`now`](Self::now) leaves the event without a duration.
 ///
-/// `Vec<Arc<dyn Observer>>` makes several observers one.
+/// `Vec<Arc<dyn Observer>>` combines several observers.
 ///
 /// [`Locks`]: crate::Locks
 pub trait Observer: Send + Sync + 'static {

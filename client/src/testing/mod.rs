@@ -9,7 +9,7 @@
 //! | waits and renewals | `TokioClock` (with the feature `tokio`), in tokio's paused time |
 //! | a lost lock | [`lose`] |
 //! | a store that is away | [`FailingStore`] |
-//! | a blocking store where an asynchronous one is asked for | `Blocking` (not on WebAssembly) |
+//! | code that needs an asynchronous store, on a blocking one | `Blocking` (not on WebAssembly) |
 
 mod failing_store;
 #[cfg(feature = "tokio")]

@@ -193,7 +193,7 @@ async fn an_upgraded_connection_holds_its_permit_until_it_ends() {
     }
 }
 
-/// Likewise with several on one connection of HTTP/2, by extended CONNECT.
+/// Several streams of one HTTP/2 connection each hold a permit, by extended CONNECT.
 #[tokio::test]
 async fn an_extended_connect_holds_its_permit_until_it_ends() {
     let server = Server::start().await;

@@ -1,4 +1,4 @@
-//! The task that puts requests into calls: it runs for as long as there are any. Each executor has one of its own, so that
+//! The task that puts requests into calls: it runs while there are any. Each executor has one of its own, so that
 //! callers depend on no other executor.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -95,7 +95,7 @@ struct Inbox {
     requests: Vec<(Subject, Waiter)>,
     /// Whether a caller has left before its answer.
     has_left: bool,
-    /// The driver's, where it waits.
+    /// The driver's waker, while it waits.
     waker: Option<Waker>,
     /// Whether it waits for requests, and not only for callers that leave.
     has_capacity: bool,

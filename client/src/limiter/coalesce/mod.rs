@@ -1,4 +1,4 @@
-//! Concurrent requests as one call: those for one key, and, where the store supports batches, those for several.
+//! Concurrent requests as one call: those for one key, and, if the store supports batches, those for several.
 //!
 //! Callers leave their requests in a [`Queue`]. A [`Driver`] of their executor, a task that runs while there are any, puts
 //! them into calls and wakes each caller once, with its answer. A call is formed when it is sent, after all tasks that could ask
