@@ -193,7 +193,7 @@ async fn an_upgraded_connection_holds_its_permit_until_it_ends() {
     }
 }
 
-/// Several streams of one HTTP/2 connection each hold a permit, by extended CONNECT.
+/// Over HTTP/2 likewise: while one extended CONNECT holds the permit, others on its connection are denied.
 #[tokio::test]
 async fn an_extended_connect_holds_its_permit_until_it_ends() {
     let server = Server::start().await;
