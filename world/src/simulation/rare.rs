@@ -78,6 +78,7 @@ rare! {
     Changed: 5, "what is charged, or the limit, is changed";
     RanOnce: 10, "work that runs once has a result";
     Opened: 11, "a latch opens";
+    ForgottenChange: 100, "a latch refuses a copy of a change that it has forgotten";
     Got: 9, "a value is given out that one builds for all";
     Invalidated: 12, "a value is invalidated";
     NoScript: 14, "a server has lost a script";

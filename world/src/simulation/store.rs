@@ -31,8 +31,9 @@ pub(super) const OTHER: &str = "lock:{other}";
 pub(super) const PLACES: &str = "lock:{places}";
 /// The key of the read-write lock.
 pub(super) const TABLE: &str = "lock:{table}";
-/// The key of the latch.
+/// The keys of the latch that jobs wait for, and of the one that they change.
 pub(super) const GATE: &str = "lock:{gate}";
+pub(super) const DOOR: &str = "lock:{door}";
 /// The lock of a cached value, and the value; a result, and the value that a lock protects.
 pub(super) const PAGE: &str = "lock:{page}";
 pub(super) const CACHED: &str = "cached:{page}";

@@ -3,7 +3,7 @@
 use lockage::StoreError;
 use lockage_core::fenced::Access;
 use lockage_core::{
-    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, lock, rw_lock, semaphore,
+    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, latch, lock, rw_lock, semaphore,
 };
 
 use lockage_redis::Reply;
@@ -15,7 +15,7 @@ use super::log::Who;
 use super::node::Node;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{CACHED, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
+use super::store::{CACHED, DOOR, GATE, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
@@ -196,6 +196,7 @@ impl World<'_> {
         let id = limiter_of(key);
         let limit = id.map(|_| self.judge.accounts.limit_of(command));
         let before = limit.map(|limit| self.keys.peek_under(limit, key, 1, now_us));
+        let left = [GATE, DOOR].contains(&key).then(|| self.keys.left(key, now_us));
         let ran = self.keys.run(key, command, replied, now_us)?;
         self.say(Who::Store, || {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
@@ -211,6 +212,12 @@ impl World<'_> {
             && id.is_none()
         {
             self.judge.replies.gave(key, from.node, outcome, now_us);
+            if left.is_some_and(|left| left != self.keys.left(key, now_us)) {
+                let of = ((from.node, from.life), key == GATE);
+                self.judge.changed_latch(of, command, now_us)?;
+            } else if is_too_late(outcome) && self.judge.latches.has_made(command) {
+                self.rare.saw(Rare::ForgottenChange);
+            }
             if key == CACHED && outcome.is::<Access<()>>() {
                 self.judge.values.written(now_us);
             }
@@ -281,6 +288,12 @@ fn is_known_again(key: &str, command: &AnyCommand, answer: &AnyOutcome) -> bool 
         && !key.contains("look")
         && (is_held || !is_acquire(command))
         && decisions(answer).iter().all(Decision::is_allowed)
+}
+
+/// Whether a change of a latch came too late for it.
+fn is_too_late(outcome: &AnyOutcome) -> bool {
+    let reply = outcome.downcast_ref::<latch::Reply>();
+    reply.is_some_and(|reply| matches!(reply.answer, latch::Answer::TooLate { .. }))
 }
 
 /// Whether it releases or renews something.

@@ -121,6 +121,9 @@ impl<P: Place> Life<P> {
             Work::Force { for_us } => self.force(micros(for_us)).await,
             Work::Count { count } => self.count_down(count).await,
             Work::Await { wait_us } => self.wait_for_latch(job, micros(wait_us)).await,
+            Work::Change { count, times, every_us } => {
+                self.change_latch(count, times, micros(every_us)).await;
+            }
             Work::Get { for_us } => self.get(job, micros(for_us), is_blind).await,
             Work::Invalidate => self.invalidate().await,
             Work::Look => self.look().await,

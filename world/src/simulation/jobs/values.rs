@@ -5,14 +5,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use lockage::Error;
 use lockage::locks::{LatchHandle, WorkError};
 use lockage::runtime::Runtime;
+use lockage::{Error, StoreError};
 
 use super::{EVER, LONG, Life};
-use crate::simulation::judge::{Common, HolderAnswer, Seen};
+use crate::simulation::judge::{Common, HolderAnswer, LatchChange, Seen};
 use crate::simulation::place::Place;
-use crate::simulation::store::{CACHED, DONE, GATE, ORDER};
+use crate::simulation::store::{CACHED, DONE, DOOR, GATE, ORDER};
 
 impl<P: Place> Life<P> {
     pub(super) async fn once(&self, job: usize, for_: Duration, is_blind: bool) {
@@ -110,8 +110,8 @@ impl<P: Place> Life<P> {
     async fn latch_is_set(&self) -> bool {
         let latch = self.latch();
         let set = async |_token| {
-            self.place.saw(Seen::SetsLatch);
-            latch.set(self.plan.count).await.map(|_| "it is set".to_owned())
+            let change = LatchChange { is_gate: true, is_set: true, count: self.plan.count };
+            self.changes(change, latch.set(change.count)).await.map(|_| "it is set".to_owned())
         };
         match self.once.run("latch", set).await {
             Ok(_) => true,
@@ -130,9 +130,9 @@ impl<P: Place> Life<P> {
         if !self.latch_is_set().await {
             return;
         }
-        self.place.saw(Seen::CountsDown { count });
         let since_us = self.place.now_us();
-        let counted = self.latch().count_down(count).await;
+        let change = LatchChange { is_gate: true, is_set: false, count };
+        let counted = self.changes(change, self.latch().count_down(count)).await;
         if let Ok(left) = counted {
             self.tell_left(left, since_us);
         }
@@ -141,6 +141,54 @@ impl<P: Place> Life<P> {
             Ok(_) => self.place.saw(Seen::CountedDown),
             Err(error) => self.failed("count down", &error),
         }
+    }
+
+    /// Changes a latch.
+    async fn changes<T>(
+        &self,
+        change: LatchChange,
+        changed: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        self.place.saw(Seen::ChangesLatch(change));
+        let changed = changed.await;
+        if let Err(Error::Store(StoreError::NotDone(_))) = changed {
+            self.place.saw(Seen::LatchIsAsBefore(change));
+        }
+        changed
+    }
+
+    /// Closes another latch, counts it down, and forgets it, so many times in any order.
+    pub(super) async fn change_latch(&self, count: u64, times: u32, every: Duration) {
+        let latch = self.locks.latch("door", LONG).expect("a name");
+        for _ in 0..times {
+            if let Err(error) = self.change_once(&latch, count).await {
+                self.failed("change a latch", &error);
+            }
+            self.runtime.sleep(every).await;
+        }
+    }
+
+    async fn change_once(
+        &self,
+        latch: &LatchHandle<P::Store, P::Runtime>,
+        count: u64,
+    ) -> Result<(), Error> {
+        let change = |is_set| LatchChange { is_gate: false, is_set, count };
+        let since_us = self.place.now_us();
+        let answer = match self.place.draw(9) {
+            0 => HolderAnswer::Forgot { left: latch.reset().await? },
+            1 => HolderAnswer::Left { left: latch.inspect().await?.left },
+            2..=4 => match self.changes(change(true), latch.set(count)).await? {
+                true => HolderAnswer::Left { left: count },
+                false => HolderAnswer::Closed,
+            },
+            _ => {
+                let left = self.changes(change(false), latch.count_down(count)).await?;
+                HolderAnswer::Left { left }
+            }
+        };
+        self.place.saw(Seen::Told { keys: vec![DOOR.to_owned()], since_us, answer });
+        Ok(())
     }
 
     fn tell_left(&self, left: u64, since_us: u64) {

@@ -91,6 +91,8 @@ kinds! {
     Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
     /// One result became two.
     RanTwice: "L10", "what runs once has one result";
+    /// A change of a latch was made twice, or one that no caller has asked for.
+    ChangedTwice: "L10", "a latch is changed once for each call, and never by one that is not done";
     /// A latch was open too early.
     Latch: "L12", "a latch is open once it is counted down, and not before";
     /// A value was given out after it was invalidated.

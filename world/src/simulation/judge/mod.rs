@@ -6,6 +6,7 @@ mod breaker;
 mod exempt;
 mod holders;
 mod kind;
+mod latches;
 mod lines;
 mod local;
 mod replies;
@@ -13,7 +14,7 @@ mod seen;
 mod values;
 mod waits;
 
-use lockage_core::{Decision, Origin, Reservation, Settlement, Verdict};
+use lockage_core::{AnyCommand, Decision, Origin, Reservation, Settlement, Verdict};
 
 use super::jobs::IDS;
 use super::plan::{Plan, What};
@@ -26,6 +27,8 @@ pub use exempt::{Exempt, Exemptions};
 use holders::{Holders, Known};
 pub(in crate::simulation) use kind::fault;
 pub use kind::{Fault, Kind};
+pub(super) use latches::LatchChange;
+use latches::Latches;
 use lines::Lines;
 pub(in crate::simulation) use replies::HolderAnswer;
 use replies::Replies;
@@ -85,6 +88,7 @@ pub(super) struct Judge {
     pub(super) replies: Replies,
     pub(super) stood: Stood,
     pub(super) values: Values,
+    pub(super) latches: Latches,
     /// How many replicas have what stores have answered to a node, and when.
     replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
@@ -103,6 +107,7 @@ impl Judge {
             replies: Replies::default(),
             stood: Stood::default(),
             values: Values::new(plan),
+            latches: Latches::default(),
             replicated: Vec::new(),
             lines: Lines::new(plan),
             breakers: Breakers::new(plan),
@@ -244,8 +249,11 @@ impl Judge {
             Seen::Result { since_us, result } => {
                 return self.values.result(since_us, result, known);
             }
-            Seen::SetsLatch => self.values.sets_latch(now_us),
-            Seen::CountsDown { count } => self.values.counts_down(count),
+            Seen::ChangesLatch(change) => {
+                self.latches.asks(life, change);
+                self.values.changes_latch(change, now_us);
+            }
+            Seen::LatchIsAsBefore(change) => return self.latches.not_done(life, change),
             Seen::Opened => return self.values.opened(known),
             Seen::Got { since_us, built_us, is_own } => {
                 return self.values.got(node, (since_us, built_us, is_own), times, known);
@@ -273,6 +281,16 @@ impl Judge {
     /// The store has run a command of a limiter.
     pub(super) fn ran(&mut self, ran: &Ran<'_>) -> Result<(), Fault> {
         self.accounts.ran(ran, &self.exempt)
+    }
+
+    /// A store has changed a latch for a process.
+    pub(super) fn changed_latch(
+        &mut self,
+        of: (Life, bool),
+        command: &AnyCommand,
+        now_us: u64,
+    ) -> Result<(), Fault> {
+        self.latches.made(of, command, now_us, (self.shaken_us, &self.exempt))
     }
 
     /// The future of a job was dropped, and its guard with it.

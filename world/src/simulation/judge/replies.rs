@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockage_core::fenced::{Access, Kept};
-use lockage_core::{AnyOutcome, Timestamp, latch, lock, rw_lock, semaphore};
+use lockage_core::{AnyOutcome, Command, Timestamp, latch, lock, rw_lock, semaphore};
 use serde::{Deserialize, Serialize};
 
 use super::{Fault, Kind, fault};
@@ -51,6 +51,10 @@ pub enum HolderAnswer {
     },
     /// A latch is closed already.
     Closed,
+    /// A latch is forgotten; so much of it was left, if there was one.
+    Forgot {
+        left: Option<u64>,
+    },
     /// A value is accepted, or refused since this token was seen.
     Accepted,
     Stale {
@@ -208,6 +212,9 @@ impl HolderAnswer {
         if let Some(rw_lock::Inspection { holders, .. }) = outcome.downcast_ref() {
             let tokens = holders.iter().map(|holder| holder.hold.token).collect();
             return Some(HolderAnswer::Inspected { tokens, count: 0 });
+        }
+        if let Some(left) = outcome.downcast_ref::<<latch::Reset as Command>::Outcome>() {
+            return Some(HolderAnswer::Forgot { left: *left });
         }
         let seen = outcome.downcast_ref::<latch::Inspection>()?;
         Some(HolderAnswer::Left { left: seen.left })

@@ -4,7 +4,7 @@ use lockage::locks::Loss;
 use lockage_core::{Decision, Origin, Reservation, Settlement};
 use serde::{Deserialize, Serialize};
 
-use super::{Answer, HolderAnswer, Op};
+use super::{Answer, HolderAnswer, LatchChange, Op};
 use crate::simulation::plan::What;
 
 /// What a program was told, or did. All but decisions and losses can be written down.
@@ -212,11 +212,9 @@ pub enum Seen {
         since_us: u64,
         result: String,
     },
-    /// It sets the latch, counts it down, or was told that it is open.
-    SetsLatch,
-    CountsDown {
-        count: u64,
-    },
+    /// It changes a latch, was told that this is not done, or that the gate is open or was counted down.
+    ChangesLatch(LatchChange),
+    LatchIsAsBefore(LatchChange),
     CountedDown,
     Opened,
     /// It got the value that began to be built then, by itself or another one.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::holders::Known;
 use super::replies::HolderAnswer;
-use super::{Common, Exempt, Fault, Kind, Oracle, Times, fault};
+use super::{Common, Exempt, Fault, Kind, LatchChange, Oracle, Times, fault};
 use crate::simulation::plan::{Plan, Wrong};
 use crate::simulation::store::{CACHED, PAGE};
 
@@ -16,7 +16,7 @@ pub(in crate::simulation) struct Values {
     writes: BTreeMap<usize, (u64, u64)>,
     result: Option<String>,
     count: u64,
-    /// When the latch was set, and how much it was counted down.
+    /// When the gate was set, and how much it was counted down.
     sets: Vec<u64>,
     counted: u64,
     /// When invalidations began and ended.
@@ -107,15 +107,15 @@ impl Values {
         Ok(())
     }
 
-    pub(super) fn sets_latch(&mut self, now_us: u64) {
-        self.sets.push(now_us);
+    pub(super) fn changes_latch(&mut self, change: LatchChange, now_us: u64) {
+        match change {
+            LatchChange { is_gate: false, .. } => {}
+            LatchChange { is_set: true, .. } => self.sets.push(now_us),
+            LatchChange { count, .. } => self.counted += count,
+        }
     }
 
-    pub(super) fn counts_down(&mut self, count: u64) {
-        self.counted += count;
-    }
-
-    /// Somebody was told that the latch is open, after it was set.
+    /// Somebody was told that the gate is open, after it was set.
     pub(super) fn opened(&self, known: &Known<impl Oracle>) -> Result<(), Fault> {
         let Values { counted, count, .. } = self;
         if let [set_us] = self.sets[..]

@@ -105,6 +105,7 @@ impl Plan {
         plan.stay_remembered();
         plan.part_runtimes(&mut Draw::new(seed, 6));
         plan.hold_otherwise(theme, &mut Draw::new(seed, 17));
+        plan.change_latches(theme, &mut Draw::new(seed, 19));
         plan
     }
 

@@ -1,9 +1,22 @@
 //! Draws limits, their options, and networks.
 
-use lockage_core::Limit;
+use std::time::Duration;
+
+use lockage_core::{Limit, StoredLimit};
 
 use super::{Instead, MILLI, Network, Options, SECOND, Stored};
 use crate::simulation::draw::Draw;
+
+impl Stored {
+    pub(in crate::simulation) fn of(self, limit: Limit) -> StoredLimit {
+        let stored = StoredLimit::new(limit);
+        let stored = match self.keep_us {
+            Some(keep_us) => stored.kept_for(Duration::from_micros(keep_us)).expect("in range"),
+            None => stored,
+        };
+        if self.is_per_client { stored.per_client() } else { stored }
+    }
+}
 
 impl Options {
     pub(super) fn draw(limit: &Limit, timeout_us: u64, draw: &mut Draw) -> Self {

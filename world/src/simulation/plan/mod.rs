@@ -11,9 +11,8 @@ mod sharpen;
 mod smaller;
 
 use std::fmt;
-use std::time::Duration;
 
-use lockage_core::{Limit, StoredLimit};
+use lockage_core::Limit;
 use serde::{Deserialize, Serialize};
 
 pub(super) use link::Link;
@@ -147,17 +146,6 @@ pub(super) struct Stored {
     pub(super) keep_us: Option<u64>,
 }
 
-impl Stored {
-    pub(super) fn of(self, limit: Limit) -> StoredLimit {
-        let stored = StoredLimit::new(limit);
-        let stored = match self.keep_us {
-            Some(keep_us) => stored.kept_for(Duration::from_micros(keep_us)).expect("in range"),
-            None => stored,
-        };
-        if self.is_per_client { stored.per_client() } else { stored }
-    }
-}
-
 /// What is done while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instead {
@@ -250,6 +238,12 @@ pub enum Work {
     },
     Await {
         wait_us: u64,
+    },
+    /// Change another latch, so many times.
+    Change {
+        count: u64,
+        times: u32,
+        every_us: u64,
     },
     /// Get a value that is built by one for all, or have it built anew.
     Get {

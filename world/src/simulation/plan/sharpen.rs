@@ -116,6 +116,29 @@ impl Plan {
         }
     }
 
+    /// A latch is changed so often that it forgets changes whose copies are on their way.
+    pub(super) fn change_latches(&mut self, theme: Theme, draw: &mut Draw) {
+        if theme != Theme::Latch || !draw.chance(200) {
+            return;
+        }
+        if draw.chance(700) {
+            self.troubles.retain(|trouble| !trouble.what.shakes_store());
+        }
+        let [lost, late, twice] = [[0, 100, 300], [0, 200, 400], [0, 100, 400]];
+        let (lost, late, twice) = (draw.one_of(&lost), draw.one_of(&late), draw.one_of(&twice));
+        let least_us = draw.one_of(&[MILLI, self.timeout_us / 64]);
+        let most_us = least_us * draw.between(1, 4);
+        self.network = Network { least_us, most_us, lost, late, twice, ..self.network };
+        for job in &mut self.jobs {
+            let every_us = draw.one_of(&[0, 0, least_us, self.timeout_us / 16]);
+            let (count, times) = (draw.between(1, 3), draw.between(4, 16) as u32);
+            if draw.chance(800) {
+                job.work = Work::Change { count, times, every_us };
+                job.at_us = draw.between(0, self.timeout_us);
+            }
+        }
+    }
+
     /// Whether all calls that a circuit breaker counts are seen.
     pub(in crate::simulation) fn shows_circuit(&self) -> bool {
         let Options { fallback, coalescing, prefetch, batches, .. } = self.options;

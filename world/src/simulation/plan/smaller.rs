@@ -99,12 +99,12 @@ const EASE: [fn(&mut Job); 6] = [
     |job| (job.polls, job.when_woken) = (None, false),
     |job| job.when_woken = false,
     |job| {
-        if let Work::Ask { times, .. } = &mut job.work {
+        if let Work::Ask { times, .. } | Work::Change { times, .. } = &mut job.work {
             *times = 1.max(*times / 2);
         }
     },
     |job| {
-        if let Work::Ask { times, .. } = &mut job.work {
+        if let Work::Ask { times, .. } | Work::Change { times, .. } = &mut job.work {
             *times = 1.max(*times - 1);
         }
     },

@@ -143,6 +143,11 @@ impl Keys<'_> {
         }
     }
 
+    /// Returns what is left of a latch.
+    pub(in crate::simulation) fn left(&self, key: &str, true_us: u64) -> u64 {
+        self.look(key, &latch::Inspect, self.time(true_us)).left
+    }
+
     /// How many wait in line for a lock.
     pub(in crate::simulation) fn in_line(&self, need: Need, true_us: u64) -> u64 {
         match need {
