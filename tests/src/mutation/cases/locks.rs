@@ -262,6 +262,9 @@ fn binary_forms(record: &str) -> Vec<String> {
     forms
 }
 
+/// The number of a hold whose last eight bytes begin with a dot, which stands for any byte in a pattern.
+const PATTERN: usize = 0x2E00_0000_0000_000A;
+
 fn rw_locks() -> [Cases; 2] {
     let holds = |from: usize, count: usize| -> String {
         (from..from + count).map(|at| format!(" {}", id(at))).collect()
@@ -314,6 +317,7 @@ fn rw_locks() -> [Cases; 2] {
         format!("W2 1000 0 0 6755399441055743{}", grant("r", 1, 3000, 1)),
         format!("W2 1000 0 0 0|r{} 901 3000 6755399441055743 {}", id(1), id(10)),
         format!("W2 1000 0 0 0|R{} {} 901 1 3000 6755399441055743", id(10), id(1)),
+        format!("W2 1000 0 0 0|r{} 901 3000 2011 {} {}", id(1), id(PATTERN), id(11)),
     ];
     let [one, other, five] = [1, 2, 5].map(id);
     let [hold, more, gone] = [10, 11, 100].map(id);
@@ -362,8 +366,8 @@ fn rw_lock_calls(times: &[u64]) -> Vec<(ScriptId, String)> {
                 calls.push((RwLockRelease, format!("{now} {mode} {owner} {hold} 700")));
             }
             // Its bytes stand across two holds.
-            let across = format!("{:016x}{:016x}", 10, 0);
-            for hold in [across, id(11)] {
+            let across = |hold: usize| format!("{hold:016x}{:016x}", 0);
+            for hold in [across(10), across(PATTERN), id(11)] {
                 let words = format!("{now} {mode} {} {hold}", id(1));
                 calls.push((RwLockAcquire, format!("{words} 500 9000 0")));
                 calls.push((RwLockRelease, format!("{words} 700")));
