@@ -124,15 +124,33 @@ pub fn report() {
 
 FAILED = []
 
+# The search for a bug goes on from step to step: within one it does not end at the first world that fails.
+STEPS = (50, 200, 800, 2500, 6000, 12_000, 20_000, 40_000, 70_000)
+
 
 def copy():
-    tree = WORK / "tree"
+    """Returns a fresh copy of the workspace."""
+    tree = WORK / "fresh"
     shutil.rmtree(tree, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT, capture_output=True, check=True, text=True)
     for name in filter(None, listed.stdout.split("\0")):
         if (ROOT / name).is_file():
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, tree / name)
+    return tree
+
+
+def sync(fresh):
+    """Returns the tree of the last run with what is other in this one: cargo builds the rest of it once."""
+    tree = WORK / "tree"
+    for path in tree.rglob("*"):
+        if path.is_file() and not (fresh / path.relative_to(tree)).exists():
+            path.unlink()
+    for path in fresh.rglob("*"):
+        own = tree / path.relative_to(fresh)
+        if path.is_file() and not (own.is_file() and own.read_bytes() == path.read_bytes()):
+            own.parent.mkdir(parents=True, exist_ok=True)
+            own.write_bytes(path.read_bytes())
     return tree
 
 
@@ -148,10 +166,18 @@ def build(tree):
 
 
 def replace(path, old, new):
-    text = path.read_text()
+    """Returns what is wrong, if the old text is not there once."""
+    text = path.read_text() if path.exists() else ""
     if text.count(old) != 1:
-        sys.exit(f"{path}: it is there {text.count(old)} times, not once: {old}")
+        return f"{path}: it is there {text.count(old)} times, not once: {old}"
     path.write_text(text.replace(old, new))
+    return None
+
+
+def moved(wrong):
+    """Ends where texts were not found."""
+    if any(wrong):
+        sys.exit("\n".join(filter(None, wrong)))
 
 
 def campaign(binary, start, seeds, bug=""):
@@ -164,11 +190,14 @@ def campaign(binary, start, seeds, bug=""):
 
 
 def plant(tree, known):
+    wrong = []
     for bug in known:
         crate, _, file = bug["file"].rpartition("src/")
         path = tree / (crate or "client") / "src" / file
         home = "crate" if crate in ("", "core/") else "lockage"
-        replace(path, bug["old"], bug["new"].replace("BUG", f'{home}::is_planted("{bug["name"]}")'))
+        new = bug["new"].replace("BUG", f'{home}::is_planted("{bug["name"]}")')
+        wrong.append(replace(path, bug["old"], new))
+    moved(wrong)
     for library, switch in [("core", SWITCH), ("client", "pub use lockage_core::is_planted;\n")]:
         with open(tree / library / "src/lib.rs", "a") as library:
             library.write(switch)
@@ -204,17 +233,19 @@ def note(tree):
     for library in [source / "lib.rs", tree / "world/src/lib.rs"]:
         library.write_text('#![recursion_limit = "1024"]\n' + library.read_text())
     node, task = tree / "world/src/simulation/node.rs", "self.jobs.remove(&job).and_then(|task| self.tasks.remove(&task))"
-    replace(node, "drop(running);", "lockage::noted::cancel(|| drop(running));")
-    replace(node, f"let task = {task};", f"let task = {task}.map(|task| lockage::noted::cancel(|| drop(task)));")
-    replace(tree / "world/src/cli/check.rs", "    progress.finish();\n",
-            "    progress.finish();\n    lockage::noted::report();\n")
+    moved([
+        replace(node, "drop(running);", "lockage::noted::cancel(|| drop(running));"),
+        replace(node, f"let task = {task};", f"let task = {task}.map(|task| lockage::noted::cancel(|| drop(task)));"),
+        replace(tree / "world/src/cli/check.rs", "    progress.finish();\n",
+                "    progress.finish();\n    lockage::noted::report();\n"),
+    ])
     return points
 
 
 def find(binary, bug, most):
     """Returns a row of the table, and whether the bug was found."""
     start, report = 0, None
-    for seeds in sorted({min(seeds, most) for seeds in (50, 300, 2000, 20000, most)}):
+    for seeds in sorted({min(seeds, most) for seeds in (*STEPS, most)}):
         report, _ = campaign(binary, start, seeds - start, bug["name"])
         start = seeds
         if report["failed"]:
@@ -260,7 +291,7 @@ def main():
     tree = copy()
     plant(tree, known)
     points = note(tree)
-    binary = build(tree)
+    binary = build(sync(tree))
 
     out = [open(ROOT / "docs/faults/planted.md", "w")] if arguments.write else []
 
