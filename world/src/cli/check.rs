@@ -24,7 +24,7 @@ pub(super) struct CheckArgs {
     /// Show the world of --start and everything that happens in it, and run no other
     #[arg(long, conflicts_with_all = ["seeds", "json"])]
     timeline: bool,
-    /// What decides [default: the machines, and in one of eight worlds the scripts beside them]
+    /// Engine that decides [default: the machines, and also the scripts in one of eight worlds]
     #[arg(long, value_enum)]
     engine: Option<Engine>,
     /// Show in how many worlds each rare state came about, and how much was not judged for which reason
@@ -35,7 +35,7 @@ pub(super) struct CheckArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The help on the output of `--json`.
 const JSON: &str = "\
 Fields of --json:
   start, seeds, engine  what ran

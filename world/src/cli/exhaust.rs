@@ -35,7 +35,7 @@ enum Size {
     Large,
 }
 
-/// What `--json` prints.
+/// The help on the output of `--json`.
 const JSON: &str = "\
 Fields of --json:
   scopes    of each its bounds, `states`, `steps`, laws that `held` or are `broken` with their `trace`, the `overlap` of

@@ -29,7 +29,7 @@ enum Command {
 /// The exit status is not zero if a fault was found.
 ///
 /// # Errors
-/// What could not be read, searched or written, and what would be right.
+/// Returns an error that names the input or output that failed, and the valid choices.
 pub fn run(cli: Cli) -> Result<ExitCode> {
     let is_clean = match cli.command {
         Command::Check(args) => check::check(&args)?,

@@ -22,7 +22,7 @@ pub(super) struct MuseumArgs {
     json: bool,
 }
 
-/// What `--json` prints.
+/// The help on the output of `--json`.
 const JSON: &str = "\
 Fields of --json:
   entries  of each `bug` (null without a number), `name`, `kind`, `seen_in`, `about`, `scene`, `property`, `statement`,

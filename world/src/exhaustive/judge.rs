@@ -1,4 +1,4 @@
-//! Whether one step of the store was right, from what the lock shows before and after it.
+//! Judges one step of the store by the views of the lock before and after it.
 
 use lockage_core::lock::{Answer, HoldId, OwnerId};
 use lockage_core::{Command, Record};
@@ -10,9 +10,9 @@ use super::machine::{Ask, Request, Told, hold_id, time};
 use super::scope::{SPAN, Scope};
 use super::state::{State, inspect};
 
-/// What is to be said of one step of the store.
+/// The verdict on one step of the store.
 pub(super) struct Judged {
-    /// What is known of the lock after it.
+    /// The lock's history after the step.
     pub(super) laws: Laws,
     pub(super) broken: Vec<Law>,
     pub(super) cases: Vec<Case>,

@@ -1,4 +1,4 @@
-//! What owners ask of the store, and the machine that decides it.
+//! The operations of owners on the store, and the machine that runs them.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::{Command, Record, RecordError, Timestamp};
 
-/// What an owner asks for.
+/// An operation of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
     /// The lock, or one hold more.
@@ -14,7 +14,7 @@ pub enum Ask {
         /// The last tick at which the store may do it.
         not_after: u64,
     },
-    /// The lock, or a place in line for so many ticks.
+    /// Acquires the lock, or a place in line for `span` ticks.
     LineUp {
         /// The last tick at which the store may do it.
         not_after: u64,
@@ -23,7 +23,7 @@ pub enum Ask {
     },
     /// A longer lease of the grant with this token.
     Renew {
-        /// Of the grant.
+        /// The token of the grant.
         token: u64,
     },
     /// To give a hold back.
@@ -33,7 +33,7 @@ pub enum Ask {
     },
     /// To free the lock from the grant with this token, by any owner.
     ForceRelease {
-        /// Of the grant.
+        /// The token of the grant.
         token: u64,
     },
     /// To leave the line.
@@ -49,11 +49,11 @@ pub struct Request {
     pub operation: u8,
     /// The tick at which it was first sent.
     pub sent: u64,
-    /// What it asks for.
+    /// The operation.
     pub ask: Ask,
 }
 
-/// What the store answers.
+/// An answer of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Told {
     /// It was done, now or before.
@@ -63,7 +63,7 @@ pub enum Told {
         /// How often it is held since.
         holds: u64,
     },
-    /// Somebody else holds the lock, or the owner does not.
+    /// Another owner holds the lock, or this owner does not hold it.
     Refused,
     /// It was an acquire of a hold that has ended.
     Ended,
@@ -72,7 +72,7 @@ pub enum Told {
         /// The last tick of the holds that were forgotten.
         forgotten: u64,
     },
-    /// The lock is free, and so many are in line before.
+    /// The lock is free, and other waiters are ahead in line.
     Queued {
         /// How many.
         ahead: u64,
@@ -83,7 +83,7 @@ pub enum Told {
 
 /// A lock's machine: the shipped one, or one with a bug in it.
 pub trait Machine: Send + Sync {
-    /// Runs a request on what is stored.
+    /// Runs a request on the stored record.
     fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told;
 }
 
@@ -127,13 +127,13 @@ impl Request {
         owner_id(self.owner)
     }
 
-    /// What this operation of the owner acquires, by the id that the store knows.
+    /// Returns the id under which the store keeps the hold of this operation.
     pub fn hold_id(&self, operation: u8) -> HoldId {
         hold_id(self.owner, operation)
     }
 }
 
-/// What an operation of an owner acquires.
+/// Returns the id of the hold that an operation of an owner acquires.
 pub(super) fn hold_id(owner: usize, operation: u8) -> HoldId {
     HoldId::from_u128(owner as u128 * 256 + u128::from(operation))
 }

@@ -1,9 +1,10 @@
 //! The lock, searched completely in small scopes by a model checker.
 //!
-//! A [`Scope`] bounds owners, operations and time. Within it everything happens that can: requests and answers are
-//! lost, come again and in any order, time passes between any two steps, and where the scope says so a replica that
-//! lags takes over. The store runs the real machine of `lockage-core`; the owners believe what the clients of
-//! `lockage` would. After each step it is judged by what the lock promises ([`Law`]).
+//! A [`Scope`] bounds owners, operations and time. The search covers every interleaving within it:
+//! requests and answers are lost, repeated and reordered, time passes between any two steps, and in
+//! some scopes a replica that lags takes over. The store runs the real machine of `lockage-core`;
+//! the owners draw the conclusions of `lockage`'s clients. Each step is judged by the lock's
+//! promises ([`Law`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -39,7 +40,7 @@ use model::{Happening, LockModel};
 use reached::Reached;
 use state::State;
 
-/// What a search has come to.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// How many different states there are.
@@ -59,15 +60,15 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Whether it is as it should be: what is promised holds, what is not promised was found, and all that
-    /// is rare was seen.
+    /// Returns whether the result is as expected: every promise holds, an overlap was found exactly
+    /// if the scope has failovers (L11), and every rare case was seen.
     pub fn is_right(&self, scope: &Scope) -> bool {
         let is_honest = self.overlap.is_some() == (scope.failovers > 0);
         self.broken.is_empty() && self.missing.is_empty() && is_honest
     }
 }
 
-/// What happened, step by step.
+/// A trace, step by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     /// Each with the tick at which it happened.
@@ -102,7 +103,7 @@ pub fn check(scope: &Scope, machine: Arc<dyn Machine>) -> Outcome {
 pub fn shortest(scope: &Scope, machine: &Arc<dyn Machine>, law: Law) -> Option<Timeline> {
     let mut found = None;
     let mut depth = usize::MAX;
-    // The checker stops some time after it has found one, and tells the last one then.
+    // The checker stops some time after the first discovery, and reports the last one.
     loop {
         let finish = HasDiscoveries::AnyOf(BTreeSet::from([law.name()]));
         let search = model(scope, machine).checker().finish_when(finish).target_max_depth(depth);

@@ -1,4 +1,4 @@
-//! What can happen next in a scope, for the model checker.
+//! The possible next steps in a scope, for the model checker.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct LockModel {
 pub(super) enum Happening {
     /// An owner sends an operation.
     Send { owner: usize, ask: Ask },
-    /// An owner asks again, and for nothing new, what became of its acquire.
+    /// An owner asks whether its acquire was granted, and requests nothing new.
     AskAgain { request: Request },
     /// A request arrives, for the first time or again.
     Arrive { request: Request },
@@ -49,7 +49,7 @@ impl Model for LockModel {
     }
 
     fn actions(&self, state: &State, happenings: &mut Vec<Happening>) {
-        // A record that is dropped too soon shows in what is answered later.
+        // A record that is dropped too soon (D9) shows in later answers.
         if state.broke.iter().any(|law| *law != Law::D9) {
             return;
         }
@@ -145,7 +145,7 @@ impl LockModel {
         }
         let allows = |what| self.scope.allows(what);
         let mut send = |ask| happenings.push(Happening::Send { owner: at, ask });
-        // It need not wait for anything: what is under way may cross it.
+        // A release need not wait: it may cross requests under way.
         for hold in owner.grant.iter().flat_map(Grant::holds) {
             send(Ask::Release { hold });
         }
@@ -189,7 +189,7 @@ impl LockModel {
         (holder.owner != owner_id(at)).then_some(holder.hold.token)
     }
 
-    /// The store runs a request; tells what it answers.
+    /// Runs a request on the store and returns its answer.
     pub(super) fn arrive(&self, state: &mut State, request: &Request) -> Told {
         let now = state.now;
         let mut slot = state.store.slot.clone();

@@ -8,9 +8,9 @@ use lockage_core::lock::Lock;
 /// again and again, in any order, for as long as it is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// What it is called.
+    /// The name of the scope.
     pub name: &'static str,
-    /// What it is about.
+    /// A description of the scope.
     pub about: &'static str,
     /// How many want the lock.
     pub owners: usize,
@@ -26,24 +26,24 @@ pub struct Scope {
     pub delay: u64,
     /// For how many ticks after it was sent an acquire may be done.
     pub patience: u64,
-    /// What owners do besides acquiring and releasing.
+    /// The optional operations of owners, besides acquire and release.
     pub allowed: &'static [Allowed],
-    /// How often the store goes back to what a replica has.
+    /// How often the store goes back to the state of a replica.
     pub failovers: u8,
     /// Whether it takes longer than some seconds.
     pub is_large: bool,
 }
 
-/// What owners do besides acquiring and releasing.
+/// An optional operation of owners, besides acquire and release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
-    /// They acquire what they hold.
+    /// Owners acquire the lock again while they hold it.
     Reentry,
     /// They renew.
     Renew,
-    /// They ask what became of an acquire without an answer, and give back what it took.
+    /// Owners ask for the outcome of an unanswered acquire, and release its hold.
     Settle,
-    /// Somebody breaks what another one holds.
+    /// Owners break the hold of another owner.
     ForceRelease,
     /// They wait in line, with places of two ticks, and leave it.
     Line,
@@ -144,8 +144,8 @@ impl Scope {
         self.allowed.contains(&what)
     }
 
-    /// Until when an owner at most counts on what it asked for at this tick: its own deadline, by the slowest
-    /// clock that is allowed.
+    /// Returns the last tick until which an owner may count on a request sent at this tick: its own
+    /// deadline, by the slowest clock that is allowed.
     pub fn believed_until(&self, sent: u64) -> u64 {
         sent + self.lease - self.margin + DRIFT
     }

@@ -17,9 +17,9 @@ use super::scope::Scope;
 pub(super) struct State {
     /// The tick.
     pub(super) now: u64,
-    /// What the store has.
+    /// The primary's state.
     pub(super) store: Arc<Store>,
-    /// What its replica has, while it can still take over.
+    /// The replica's state, while it can still take over.
     pub(super) replica: Option<Arc<Store>>,
     /// How often it has.
     pub(super) failovers: u8,
@@ -31,12 +31,12 @@ pub(super) struct State {
     pub(super) broke: Vec<Law>,
 }
 
-/// What the store has: the record, and what is known of its past to judge by.
+/// The state of a store: the record, and the history by which it is judged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Store {
-    /// What is stored under the key.
+    /// The record stored under the key.
     pub(super) slot: Option<Record>,
-    /// What is known of the lock, to judge by.
+    /// The lock's history, for the judge.
     pub(super) laws: Laws,
     /// The record as text, which is cheaper to hash.
     text: Option<Stored>,
@@ -50,7 +50,7 @@ impl Grant {
     }
 }
 
-/// An owner, and what it believes.
+/// An owner, and its beliefs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Owner {
     /// The number of operations that it has sent.
@@ -63,7 +63,7 @@ pub(super) struct Owner {
     pub(super) answers: BTreeSet<Told>,
     /// An acquire that it gave up without an answer.
     pub(super) unsettled: Option<Request>,
-    /// What it believes to hold.
+    /// The grant that it believes to hold.
     pub(super) grant: Option<Grant>,
 }
 
@@ -107,7 +107,7 @@ impl Store {
         Store { slot, laws, text }
     }
 
-    /// What of it counts at this tick: a record that may be forgotten is.
+    /// Returns the state as of this tick, without a record that may be forgotten by then.
     pub(super) fn at(self: &Arc<Store>, now: u64) -> Arc<Store> {
         match &self.slot {
             Some(record) if record.forget_at() <= time(now) => {
@@ -128,7 +128,7 @@ impl Hash for Store {
     }
 }
 
-/// The holder of what is in the slot, and how many wait.
+/// Returns the holder of the record in the slot, and the number of waiters.
 pub(super) fn inspect(scope: &Scope, slot: &mut Option<Record>, now: u64) -> Inspection {
     scope.lock().inspect().apply(slot, time(now)).expect("the slot is this lock's")
 }

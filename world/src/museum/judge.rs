@@ -1,4 +1,5 @@
-//! Whether what a limiter did breaks a property, and how. Each judge stands for one property, or a few alike.
+//! Judges of limiters: each one reports whether a trace breaks a property, or one of a few alike,
+//! and how.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ pub(super) fn envelopes(spec: &'static str) -> Judge {
     within_envelope(spec, &[])
 }
 
-/// D10: the same, where clients go by clocks that are so many microseconds ahead, on the latest time that the
-/// key has seen.
+/// D10: no interval holds more than the envelope of `spec`, where the clocks of clients are ahead
+/// by these microseconds. Time is the latest time that the key has seen.
 pub(super) fn d10(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge {
     within_envelope(spec, clocks)
 }
@@ -88,7 +89,8 @@ pub(super) fn d2() -> Judge {
     })
 }
 
-/// D3: what a log says is the expiry of the smallest prefix of its entries that frees enough.
+/// D3: the reported wait of a log ends when the smallest prefix of its entries that frees enough
+/// expires.
 pub(super) fn d3(limit: u64, window_us: u64) -> Judge {
     Box::new(move |_, events| {
         events.iter().enumerate().find_map(|(at, event)| {
@@ -112,7 +114,7 @@ pub(super) fn d3(limit: u64, window_us: u64) -> Judge {
     })
 }
 
-/// D4: of what remains, all is admitted, and not one more.
+/// D4: the store admits a request for all of `remaining`, and denies one for one more.
 pub(super) fn d4() -> Judge {
     Box::new(|stage, events| {
         events.iter().enumerate().find_map(|(at, event)| {
@@ -132,7 +134,8 @@ pub(super) fn d4() -> Judge {
     })
 }
 
-/// D5, and of a bucket D6: without any one peek or denied request, the others are told the same.
+/// D5, and for a bucket D6: without any one peek or denied request, all other answers stay the
+/// same.
 pub(super) fn probes_change_nothing() -> Judge {
     Box::new(|stage, events| {
         events.iter().enumerate().find_map(|(at, event)| {
@@ -201,8 +204,8 @@ pub(super) fn d9_is_forgotten(forget_after_us: u64) -> Judge {
     })
 }
 
-/// D11 and L10: what is sent again gets the answer that it got, and changes nothing. What was denied is a new
-/// attempt.
+/// D11 and L10: a repeated request gets the first answer, and changes nothing. The repetition of a
+/// denied request is a new attempt.
 pub(super) fn repeats_change_nothing() -> Judge {
     Box::new(|stage, events| {
         let mut answers: BTreeMap<char, &Event> = BTreeMap::new();
@@ -287,7 +290,7 @@ mod tests {
     use super::super::subject::Machine;
     use super::*;
 
-    /// What a judge says of these deeds, done by a machine at one time.
+    /// Returns the verdict on these deeds, done by a machine at one time.
     fn judged(
         judge: &Judge,
         run: fn(&mut u64, u64, char, Deed) -> Option<Seen>,

@@ -1,4 +1,4 @@
-//! Whether what a lock did breaks a law, and how: by the laws that judge the exhaustive search too.
+//! Judges of locks, by the same laws as the exhaustive search.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,13 @@ use super::step::{Deed, Event, Seen, Step};
 /// For how long holds are remembered, and places in line last, in microseconds.
 const SPAN_US: u64 = 60_000_000;
 
-/// L1 to L5, and L9: what a lock has told breaks no law of the lock.
+/// L1 to L5, and L9: no answer of a lock breaks its law.
 pub(super) fn obeys(law: Property) -> Judge {
     obeys_on_its_way(law, 0)
 }
 
-/// L6 and L8: the same, where requests for a lease of so many microseconds take their time.
+/// L6 and L8: no answer of a lock breaks its law, where requests for a lease of `lease_us`
+/// microseconds take their time.
 pub(super) fn obeys_on_its_way(law: Property, lease_us: u64) -> Judge {
     Box::new(move |_, events| {
         let mut watch = Watch { lease_us, ..Watch::default() };
@@ -33,7 +34,7 @@ pub(super) fn obeys_on_its_way(law: Property, lease_us: u64) -> Judge {
 struct Watch {
     laws: Laws,
     acquires: u128,
-    /// What requests on their way are for.
+    /// The lease that delayed requests ask for.
     lease_us: u64,
     sent: BTreeMap<char, Sent>,
 }
@@ -44,12 +45,12 @@ struct Sent {
     not_after_us: u64,
     /// The token, once it was granted.
     token: u64,
-    /// Whether its client was told, and so renews it.
+    /// Whether its client got the answer, and so renews the lease.
     is_heard: bool,
 }
 
 impl Watch {
-    /// What a step comes to. What was not told was as it should be.
+    /// Returns the verdict on a step. Missing parts of an answer count as right.
     fn observe(&mut self, event: &Event) -> Option<Verdict> {
         let Step::By(who, deed) = event.step else { return None };
         self.renew(event.at_us);
@@ -71,7 +72,7 @@ impl Watch {
         }
     }
 
-    /// What clients were told that they hold is renewed in time.
+    /// Renews in time each grant that its client knows of.
     fn renew(&mut self, now_us: u64) {
         while let Some((owner, grant)) = self.counted_on().filter(|it| it.1.deadline_us <= now_us) {
             let at_us = grant.deadline_us - 1;

@@ -1,12 +1,14 @@
-//! Bugs that others shipped, each of which a property kills; and some of our own, so that each property kills one.
+//! Bugs that other projects shipped, each of which a property kills; and some of our own, so that
+//! each property kills one.
 //!
-//! An [`Entry`] is a limiter, a lock or a client with a bug: a script that does what its project's did, run on the
-//! simulated store, a machine, or the flow of a client. It comes with the few steps of which its story is made.
-//! [`Entry::play`] puts it through all traces of these steps, the shorter ones first, until one breaks the property: no
-//! shorter one does. What is shipped here is put through the same traces, judged by the same judge, and must pass.
+//! An [`Entry`] is a limiter, a lock or a client with a bug: a script with the behavior of its
+//! project's script, run on the simulated store, a machine, or the flow of a client. It comes with
+//! the few steps that reproduce its bug. [`Entry::play`] plays all traces of these steps, the
+//! shorter ones first, until one breaks the property, so no shorter one does. The shipped
+//! counterpart plays the same traces under the same judge, and must pass.
 //!
-//! Each property kills one, but for two that no entry could show: that a fenced resource keeps its order (L7), which is the
-//! resource's, and that a failover can lose a grant (L11), which is no promise.
+//! Each property kills one entry, except two that no entry can show: L7 depends on the fenced
+//! resource, which keeps its order, and L11 is no promise: a failover can lose a grant.
 //!
 //! ```
 //! use lockage_world::museum::{Property, entries};
@@ -49,36 +51,36 @@ pub const PROPERTIES: [Property; 27] = {
 pub struct Entry {
     /// Its number among those that others shipped; nothing for one of our own.
     pub bug: Option<u8>,
-    /// What it is called.
+    /// The name of the entry.
     pub name: &'static str,
     /// Where it was seen.
     pub seen_in: &'static str,
-    /// What it is a bug of.
+    /// The kind of program that has the bug.
     pub kind: Kind,
-    /// What kills it.
+    /// The property that kills it.
     pub property: Property,
-    /// What is wrong.
+    /// A description of the bug.
     pub about: &'static str,
-    /// What it is put into: the limit, the clocks.
+    /// The setup: the limit, the clocks.
     pub scene: &'static str,
     exhibit: fn() -> Exhibit,
 }
 
-/// What has a bug.
+/// The kind of program that has a bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A state machine in Rust.
     Machine,
     /// A script in Lua.
     Script,
-    /// What a client does.
+    /// The flow of a client.
     Flow,
 }
 
-/// What an entry is played with.
+/// The two subjects of an entry, their judge, and the traces to play.
 struct Exhibit {
     broken: Box<dyn Subject>,
-    /// What is shipped here for the same purpose.
+    /// The shipped counterpart.
     shipped: Box<dyn Subject>,
     judge: Judge,
     way: Way,
@@ -92,10 +94,10 @@ enum Way {
     Given { steps: Vec<Step>, because: &'static str },
 }
 
-/// What came of playing an entry.
+/// The result of playing an entry.
 #[derive(Clone, Debug)]
 pub struct Played {
-    /// What breaks the property, step by step; nothing where none was found.
+    /// The trace that breaks the property, step by step; empty if none was found.
     pub trace: Vec<Event>,
     /// How it breaks it.
     pub why: Option<String>,
@@ -103,9 +105,9 @@ pub struct Played {
     pub found: Found,
     /// How many traces were tried before that one.
     pub tried: usize,
-    /// What comes of the same steps with what is shipped here.
+    /// The results of the same steps on the shipped counterpart.
     pub shipped: Vec<Seen>,
-    /// How many traces what is shipped here passes: all that it can be put through.
+    /// How many traces the shipped counterpart passes: all that it can play.
     pub control_passed: usize,
     /// How many steps these have at most.
     pub control_depth: usize,
@@ -116,7 +118,7 @@ pub struct Played {
 /// How a trace was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// All shorter traces were played, so many, and break nothing.
+    /// All shorter traces were played, and break nothing.
     Minimal {
         /// How many.
         shorter: usize,
@@ -134,7 +136,7 @@ impl Played {
         self.why.is_some()
     }
 
-    /// Whether what is shipped here passes.
+    /// Returns whether the shipped counterpart passes.
     pub fn control_holds(&self) -> bool {
         self.control_broken.is_none() && self.control_passed > 0
     }
@@ -153,7 +155,8 @@ pub fn entries() -> Vec<Entry> {
 }
 
 impl Entry {
-    /// Finds the shortest trace that breaks the property, and puts what is shipped here through the same.
+    /// Finds the shortest trace that breaks the property, and plays the same traces on the shipped
+    /// counterpart.
     pub fn play(&self) -> Played {
         let Exhibit { broken, shipped, judge, way } = (self.exhibit)();
         let (broken, shipped) = (Stage::new(broken), Stage::new(shipped));
@@ -200,7 +203,7 @@ impl Entry {
     }
 }
 
-/// What comes of a trace on both.
+/// Compares the results of a trace on both subjects.
 fn compare(broken: &Stage, shipped: &Stage, trace: &[Timed]) -> Played {
     let seen = |event: Event| event.seen;
     let shipped = shipped.play(trace).unwrap_or_default();

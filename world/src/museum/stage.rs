@@ -24,7 +24,7 @@ impl Stage {
         Stage(RefCell::new(subject))
     }
 
-    /// What comes of a trace; nothing where a step cannot be done.
+    /// Returns the events of a trace; nothing if a step cannot be done.
     pub(super) fn play(&self, trace: &[Timed]) -> Option<Vec<Event>> {
         let mut subject = self.0.borrow_mut();
         subject.reset();
@@ -33,7 +33,7 @@ impl Stage {
         trace.iter().map(event).collect()
     }
 
-    /// What comes of the last step of a trace.
+    /// Returns the result of the last step of a trace.
     pub(super) fn last_of(&self, trace: &[Timed]) -> Option<Seen> {
         self.play(trace)?.pop().map(|event| event.seen)
     }
@@ -58,7 +58,7 @@ pub(super) struct Alphabet {
     pub(super) depth: usize,
 }
 
-/// What a search came to.
+/// The result of a search.
 pub(super) struct Search {
     /// A trace that breaks the property, and how. No shorter one does.
     pub(super) found: Option<(Vec<Timed>, String)>,

@@ -1,17 +1,17 @@
-//! What is done in a trace, and what comes of it.
+//! The steps of a trace, and their results.
 
 use std::fmt;
 
 /// One step of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Time passes: so many microseconds.
+    /// Time passes, in microseconds.
     Wait(u64),
     /// A client, by its letter, does something.
     By(char, Deed),
 }
 
-/// What a client does.
+/// An action of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// Asks a limiter for so much.
@@ -32,11 +32,11 @@ pub enum Deed {
     Read,
     /// Does the other half.
     Write,
-    /// Asks for the lock, for so many microseconds.
+    /// Asks for the lock, with a lease in microseconds.
     Lock(u64),
-    /// The same, and waits in line.
+    /// Asks for the lock, with a lease in microseconds, and waits in line.
     LineUp(u64),
-    /// Renews its lease, for so many microseconds.
+    /// Renews its lease, for this many microseconds.
     Renew(u64),
     /// Gives the lock, or one hold of it, back.
     Unlock,
@@ -46,39 +46,39 @@ pub enum Deed {
     Evict,
     /// Sends a request for the lock, which is then under way.
     Send,
-    /// What it sent reaches the store.
+    /// The request that it sent reaches the store.
     Arrive,
     /// It hears the answer.
     Hear,
-    /// It waits no longer, and gives back what it might have got.
+    /// It stops waiting, and gives back any grant that it may have got.
     GiveUp,
 }
 
 /// A step and when it is done, in microseconds from the beginning.
 pub(super) type Timed = (u64, Step);
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// Nothing that anybody was told.
+    /// No client learned anything.
     Nothing,
     /// A request was admitted, or would be.
     Admitted {
-        /// The most that is left, where that was told.
+        /// The remaining permits at most, if reported.
         remaining: Option<u64>,
     },
-    /// Of many requests so many were admitted.
+    /// This many of several requests were admitted.
     AdmittedOf(u64),
     /// A request was denied, or would be.
     Denied {
-        /// When to ask again, in microseconds from now, where that was told.
+        /// When to ask again, in microseconds from now, if reported.
         retry_after_us: Option<u64>,
     },
     /// So much was given back.
     GivenBack(u64),
     /// The lock is held.
     Held(Hold),
-    /// A hold was given back, and so many are left.
+    /// A hold was released, and this many are left.
     Released(u64),
     /// Another owner has the lock, or none has.
     Refused,
@@ -86,7 +86,7 @@ pub enum Seen {
     Failed(String),
 }
 
-/// How a lock is held. What was not told is nothing.
+/// The view of a held lock. Unreported fields are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hold {
     /// The fencing token.
@@ -97,14 +97,14 @@ pub struct Hold {
     pub until_us: Option<u64>,
 }
 
-/// A step, when it was done, and what came of it.
+/// A step, its time, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// In microseconds from the beginning.
     pub at_us: u64,
     /// The step.
     pub step: Step,
-    /// What came of it.
+    /// The result of the step.
     pub seen: Seen,
 }
 
@@ -113,7 +113,7 @@ impl Event {
         (self.at_us, self.step)
     }
 
-    /// What it asked a limiter for, where it did.
+    /// Returns the cost that it asked a limiter for, if it did.
     pub(super) fn cost(&self) -> Option<u64> {
         match self.step {
             Step::By(_, Deed::Acquire(cost)) => Some(cost),
@@ -136,7 +136,7 @@ impl Event {
     }
 }
 
-/// The steps, each with its time: what follows a deed does so `gap_us` later.
+/// Returns the steps with their times: a step that follows a deed does so `gap_us` later.
 pub(super) fn timed(steps: &[Step], gap_us: u64) -> Vec<Timed> {
     let mut at = 0;
     let with_time = |&step: &Step| {

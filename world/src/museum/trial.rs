@@ -1,4 +1,4 @@
-//! What others publish today, put through short traces, and judged as the entries are.
+//! Limiters that other projects publish today, judged on short traces as the entries are.
 
 use serde::Deserialize;
 
@@ -13,22 +13,23 @@ const S: u64 = 1_000_000;
 /// By how many microseconds the clock of B is ahead.
 const CLOCKS: &[(char, i64)] = &[('B', 10 * S as i64)];
 
-/// What a limiter is tried for.
+/// The setup in which a limiter is tried.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
     /// Its limit, as it would be written here.
     pub limit: &'static str,
-    /// What it admits at once: asked for are 1, one less than this, and one more.
+    /// The permits that it admits at once: trials ask for 1, for one less than this, and for one
+    /// more.
     pub capacity: u64,
     /// How long its window is, or its bucket takes to be full again, in microseconds.
     pub period_us: u64,
     /// How long waits are, in microseconds.
     pub wait_us: u64,
-    /// Whether it means by the limit what the reference means, as calendar windows and estimates do not: only then is
-    /// it tried for D1.
+    /// Whether its limit means the same as in the reference, unlike calendar windows and estimates.
+    /// Only such limits are tried for D1.
     pub is_exact: bool,
-    /// Whether clients tell it the time: only then is it tried for D10.
+    /// Whether clients send it the time: only then is it tried for D10.
     pub is_told_the_time: bool,
 }
 
@@ -39,15 +40,16 @@ pub struct Finding {
     pub property: Property,
     /// How it is broken.
     pub why: String,
-    /// What breaks it. No shorter trace of these steps does.
+    /// A trace that breaks it. No shorter trace of these steps does.
     pub trace: Vec<Event>,
 }
 
 impl Trial {
-    /// Returns what a client breaks.
+    /// Returns the properties that a client breaks.
     ///
     /// # Errors
-    /// The client's error, where its first call fails: the simulated store lacks what it needs.
+    /// Returns the client's error if its first call fails: the simulated store lacks something that
+    /// it needs.
     pub fn of(
         &self,
         client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
@@ -64,7 +66,7 @@ impl Trial {
         Ok(found)
     }
 
-    /// Returns what is shipped here breaks: nothing, unless it or a judge is wrong.
+    /// Returns the properties that the shipped limiter breaks: none, unless it or a judge is wrong.
     pub fn of_shipped(&self) -> Vec<Finding> {
         let subject = |property| match property {
             Property::D10 => Limiter::by_clocks(self.limit, CLOCKS),
@@ -74,7 +76,7 @@ impl Trial {
         tries.filter_map(|tried| finding(&Stage::new(subject(tried.0)), tried)).collect()
     }
 
-    /// The properties, what judges each, and the steps of its traces.
+    /// Returns the properties, each with its judge and the steps of its traces.
     fn tries(&self) -> Vec<(Property, Judge, Alphabet)> {
         use Property::*;
         let by = |who: char, deed: Deed| Step::By(who, deed);

@@ -13,7 +13,7 @@ const GLIDE_MQ: &str = include_str!("../../../museum/glide_mq_token_bucket.lua")
 const UNDEFINED_MIN: &str = include_str!("../../../museum/bucket_with_undefined_min.lua");
 const UNDECLARED_KEY: &str = include_str!("../../../museum/bucket_with_undeclared_key.lua");
 
-/// Of the entry in which clocks differ: by how many microseconds they are ahead.
+/// How many microseconds the clocks are ahead, in the entry in which clocks differ.
 const CLOCKS: &[(char, i64)] = &[('A', 10 * S as i64)];
 
 pub(super) fn entries() -> Vec<Entry> {
@@ -274,7 +274,7 @@ fn redis_rate(world: &mut World, ask: &Ask) -> Option<Seen> {
 /// When the token that there is will be back.
 type Tat = Option<u64>;
 
-/// GCRA of 1 in 1.5 s that tells its wait in whole seconds.
+/// GCRA of 1 in 1.5 s that reports its wait in whole seconds.
 fn one_in_1500_ms(
     tat: &mut Tat,
     now: u64,

@@ -1,4 +1,4 @@
-//! Bugs of what comes in, and comes again.
+//! Bugs of inputs and of repeated requests.
 
 use super::{a, admitted_and_left, searched};
 use crate::museum::judge;
@@ -112,7 +112,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// What is left, and what was answered last.
+/// The state: the remaining permits and the last answer.
 fn charges_again((left, answer): &mut (u64, Seen), _: u64, _: char, deed: Deed) -> Option<Seen> {
     let (Deed::Acquire(1) | Deed::Repeat) = deed else { return None };
     *answer = match left.checked_sub(1) {

@@ -276,10 +276,10 @@ fn held(world: &World, holds: RespValue, token: Option<u64>) -> Seen {
     }
 }
 
-/// What is stored, how many acquires there were, and which of them are still held, the latest last.
+/// The stored record, the number of acquires, and the holds that are still held, the latest last.
 type Stored = (Option<Record>, u128, Vec<HoldId>);
 
-/// The shipped machine, with a place in line given up whenever its owner asks again.
+/// The shipped machine, but an owner that asks again gives up its place in line.
 fn back_to_the_end(
     (slot, acquires, held): &mut Stored,
     now: u64,

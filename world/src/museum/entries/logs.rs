@@ -220,7 +220,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// What logs of 2 in 10 s are played with that make one entry of several requests.
+/// The exhibit for logs of 2 in 10 s that merge several requests into one entry.
 fn collapsing() -> Exhibit {
     Exhibit {
         broken: Limiter::under("sliding-log 2/10s"),
@@ -289,7 +289,7 @@ fn refunds_twice(world: &mut World, ask: &Ask) -> Option<Seen> {
     })
 }
 
-/// What a reply says that is 1 where it is admitted.
+/// Reads a reply that is 1 if the request is admitted.
 fn admitted(reply: RespValue) -> Seen {
     match number(&reply) {
         Ok(1) => Seen::Admitted { remaining: None },

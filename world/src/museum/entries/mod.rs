@@ -1,4 +1,4 @@
-//! The entries, by what they are bugs of.
+//! The entries, by the kind of their bugs.
 
 mod buckets;
 mod calls;
@@ -28,12 +28,12 @@ pub(super) fn all() -> Vec<Entry> {
     rooms.into_iter().flatten().collect()
 }
 
-/// All traces of these steps, of at most so many.
+/// Searches all traces of these steps, up to `depth` steps long.
 fn searched(steps: &[Step], depth: usize) -> Way {
     Way::Searched(Alphabet { steps: steps.to_vec(), gap_us: 0, depth })
 }
 
-/// The same, where each step takes so many microseconds.
+/// Searches all traces of these steps, up to `depth` steps long, where each step takes `gap_us`.
 fn searched_slowly(steps: &[Step], depth: usize, gap_us: u64) -> Way {
     Way::Searched(Alphabet { steps: steps.to_vec(), gap_us, depth })
 }
@@ -50,7 +50,7 @@ const fn c(deed: Deed) -> Step {
     Step::By('C', deed)
 }
 
-/// What a reply says that begins with whether it is admitted, and what is left.
+/// Reads a reply of two numbers: whether the request is admitted, and the remaining permits.
 fn admitted_and_left(reply: RespValue) -> Seen {
     match pair(&reply) {
         Ok((0, _)) => Seen::Denied { retry_after_us: None },
@@ -59,7 +59,7 @@ fn admitted_and_left(reply: RespValue) -> Seen {
     }
 }
 
-/// What a reply says that is what is left, below zero where it is denied.
+/// Reads a reply that is the remaining permits, below zero if the request is denied.
 fn left(reply: RespValue) -> Seen {
     match number(&reply) {
         Ok(left) => match u64::try_from(left) {
@@ -70,7 +70,7 @@ fn left(reply: RespValue) -> Seen {
     }
 }
 
-/// What a reply says that is 1 where it is admitted, and else 0.
+/// Reads a reply that is 1 if the request is admitted, and 0 if it is denied.
 fn admitted(reply: RespValue) -> Seen {
     match number(&reply) {
         Ok(0) => Seen::Denied { retry_after_us: None },

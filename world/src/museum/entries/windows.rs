@@ -211,7 +211,7 @@ fn cached_window(world: &mut World, ask: &Ask) -> Option<Seen> {
     Some(within(used, 2))
 }
 
-/// What is used of a window of 2 s of the calendar.
+/// Returns the used permits of a calendar window of 2 s.
 fn upstash_window(world: &mut World, ask: &Ask, source: &str, cost: u64) -> Option<i64> {
     let key = format!("hits:{}", ask.now_us / (2 * S));
     number(&world.eval(source, &key, &format!("2000 {cost}"))).ok()

@@ -1,4 +1,5 @@
-//! A client's side of the lock: what is under way, when it counts on what it heard, and what it renews.
+//! A client's side of the lock: its requests under way, when it counts on an answer, and its
+//! renewals.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use crate::museum::step::{Deed, Hold, Seen, Step};
 pub(in crate::museum) struct Checks {
     /// Whether its own deadline is still to come when it hears that it has the lock.
     pub(in crate::museum) deadline: bool,
-    /// Whether anybody still waits for what it hears, before it is renewed.
+    /// Whether a caller must still wait for an answer for its lease to be renewed.
     pub(in crate::museum) is_wanted: bool,
 }
 
@@ -81,7 +82,7 @@ impl Caller {
         if request.is_given_up { Seen::Nothing } else { Seen::Held(Hold::default()) }
     }
 
-    /// What is renewed in a span, each at its time, and answered at once.
+    /// Renews leases over a span, each at its time and answered at once.
     fn renew(&mut self, from_us: u64, until_us: u64) {
         let mut now = Duration::from_micros(from_us);
         loop {

@@ -1,4 +1,4 @@
-//! What others wrote: scripts and clients, on the simulated store.
+//! Scripts and clients of other projects, on the simulated store.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use super::{since_epoch, timestamp};
 use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Seen, Step, seconds};
 
-/// What a client does, and when.
+/// A client's deed, and its time.
 pub struct Ask {
     /// Microseconds since 1970, by the client's clock.
     pub now_us: u64,
     /// The client.
     pub who: char,
-    /// What it does.
+    /// The deed.
     pub deed: Deed,
 }
 
-/// The store, and what each client remembers.
+/// The store, and the memory of each client.
 pub struct World {
     store: SimStore,
     keys: BTreeSet<String>,
@@ -34,7 +34,7 @@ pub(in crate::museum) struct Foreign {
     client: Client,
     /// By how many microseconds the clocks of these clients are ahead.
     clocks: &'static [(char, i64)],
-    /// What each has done last, to be sent again.
+    /// The last deed of each client, for repetitions.
     latest: BTreeMap<char, Deed>,
 }
 
@@ -45,7 +45,7 @@ impl Foreign {
         Foreign::by_clocks(&[], client)
     }
 
-    /// The same, by the clients' own clocks, which are so many microseconds ahead.
+    /// Creates a store whose clients use clocks that are ahead by these microseconds.
     pub(in crate::museum) fn by_clocks(
         clocks: &'static [(char, i64)],
         client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
@@ -116,7 +116,7 @@ impl World {
         self.store.eval(source, &keys, &argv).expect("Lua gets its memory")
     }
 
-    /// Runs one command, in words: its name, its key, and what else it takes.
+    /// Runs one command, split into words: its name, its key, and its arguments.
     pub fn command(&mut self, command: &str) -> RespValue {
         let words: Vec<&[u8]> = command.split_whitespace().map(str::as_bytes).collect();
         self.keys.extend(command.split_whitespace().nth(1).map(str::to_owned));
@@ -129,7 +129,7 @@ impl World {
         (millis * 1000).checked_sub(since_epoch(0))
     }
 
-    /// A key, what it holds, and until when, where it lives.
+    /// Returns a key with its value and expiry, if it exists.
     fn shown(&mut self, key: &str) -> Option<String> {
         let RespValue::Status(kind) = self.command(&format!("TYPE {key}")) else { return None };
         let held = match kind.as_str() {

@@ -36,12 +36,12 @@ impl Limiter {
         Box::new(Limiter::of(spec))
     }
 
-    /// The same, with an id for each request.
+    /// Creates a limiter that gives each request an id.
     pub(in crate::museum) fn with_ids(spec: &str) -> Box<dyn Subject> {
         Box::new(Limiter { has_ids: true, ..Limiter::of(spec) })
     }
 
-    /// The same, by the clients' own clocks, which are so many microseconds ahead.
+    /// Creates a limiter whose clients use clocks that are ahead by these microseconds.
     pub(in crate::museum) fn by_clocks(
         spec: &str,
         clocks: &'static [(char, i64)],

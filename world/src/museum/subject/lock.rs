@@ -20,9 +20,9 @@ const REMEMBER: Duration = Duration::from_secs(60);
 pub(in crate::museum) struct ShippedLock {
     store: SimStore,
     acquires: u128,
-    /// What each client has asked for last.
+    /// The last request of each client.
     latest: BTreeMap<char, Operation>,
-    /// What each has acquired and not given back, the latest last.
+    /// The unreleased holds of each client, the latest last.
     held: BTreeMap<char, Vec<HoldId>>,
     /// The token of each client's latest grant.
     tokens: BTreeMap<char, u64>,

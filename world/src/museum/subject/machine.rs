@@ -1,12 +1,12 @@
-//! Machines: a state, and what a deed makes of it.
+//! Machines: a state, and the function that applies a deed to it.
 
 use std::fmt::Debug;
 
 use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Seen, Step};
 
-/// What a client's deed makes of a state, at a time in microseconds from the beginning; nothing where there is no such
-/// deed.
+/// Applies a client's deed to a state, at a time in microseconds from the beginning; returns
+/// nothing if there is no such deed.
 type Run<S> = fn(&mut S, u64, char, Deed) -> Option<Seen>;
 
 /// A machine with a bug in it.

@@ -1,4 +1,4 @@
-//! What steps are done to: what others wrote, and what is shipped here.
+//! The subjects of steps: other projects' programs, and the shipped ones.
 
 mod caller;
 mod foreign;
