@@ -1,4 +1,5 @@
-//! The calls of the shipped store, from their callers to the server: what was done for each, and what its caller learns.
+//! The calls of the shipped store, from their callers to the server: the runs of each, and the
+//! answers that its caller gets.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -18,7 +19,8 @@ use super::same::is_same;
 /// A connection in doubt is replaced after a second at the earliest.
 const RECONNECTED_US: u64 = 2 * SECOND;
 
-/// So many calls may fail whenever they are made, since a connection to several nodes is in doubt only then.
+/// The number of calls that may fail at any time, since a connection to several nodes is in doubt
+/// only then.
 const DOUBTS: u32 = 6;
 
 thread_local! {
@@ -70,7 +72,8 @@ struct Made {
 struct Part {
     key: String,
     command: AnyCommand,
-    /// What it came to each time that it ran; nothing where the store has refused it, or in the place of a part of it.
+    /// The outcome of each run; `None` if the store refused it, or if only a part of the command
+    /// ran.
     ran: Vec<Option<AnyOutcome>>,
     is_not_done: bool,
     /// Where its last reply has sent it, and whether by `ASK`.
@@ -122,10 +125,10 @@ impl Calls {
         self.all().rare.push(rare);
     }
 
-    /// Returns the rare states since this was last asked.
+    /// Returns the rare states since the last call.
     ///
     /// # Errors
-    /// What did not hold.
+    /// Returns the first fault found in a call.
     pub(super) fn take(&self) -> Result<Vec<Rare>, Fault> {
         let mut all = self.all();
         match all.fault.take() {
@@ -143,7 +146,7 @@ impl Calls {
         self.all().calls.get(&number).map(|made| made.began_us)
     }
 
-    /// A request with a script is sent for it, after so many redirections.
+    /// A request with a script is sent for the call, after `redirections` redirections.
     pub(super) fn sends(
         &self,
         number: u64,
@@ -189,7 +192,7 @@ impl Calls {
             let call: ScriptCall = encoded.at(CallTime::Store);
             call.script() == script && call.arguments().eq(arguments.iter().copied())
         };
-        // Of several that are alike, each comes once.
+        // Of several equal parts, the least often run one is next.
         let mut found: Vec<_> = parts
             .filter(|(_, part)| part.key == key)
             .filter_map(|(index, part)| {
@@ -222,7 +225,7 @@ impl Calls {
         }
     }
 
-    /// So many replicas have acknowledged it.
+    /// This many replicas have acknowledged the call.
     pub(super) fn acknowledged(&self, number: u64, count: u32) {
         let mut all = self.all();
         all.calls.get_mut(&number).into_iter().for_each(|made| made.acknowledged.push(count));

@@ -18,11 +18,11 @@ pub struct Campaign {
     pub start: u64,
     /// How many seeds, of one world each.
     pub seeds: u64,
-    /// What decides: see [`Stage::new`].
+    /// The engine that decides: see [`Stage::new`].
     pub engine: Option<Engine>,
 }
 
-/// What came of them.
+/// The results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
     /// How many events there were in all.
@@ -52,7 +52,7 @@ impl Campaign {
         Campaign { start: failure.seed, seeds: 1, ..*self }
     }
 
-    /// Plays all of it; `progress` is told how many worlds are done, now and then.
+    /// Plays all worlds, and now and then reports the number of finished ones to `progress`.
     ///
     /// # Errors
     /// [`SimError`] where Lua cannot get memory.

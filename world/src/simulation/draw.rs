@@ -8,8 +8,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 pub(super) struct Draw(ChaCha8Rng);
 
 impl Draw {
-    /// Streams of one seed have nothing to do with each other: what one of them is used for leaves the
-    /// others as they are.
+    /// Creates a stream of a seed. Streams are independent: draws from one leave the others
+    /// unchanged.
     pub(super) fn new(seed: u64, stream: u64) -> Draw {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);

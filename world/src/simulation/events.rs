@@ -1,5 +1,4 @@
-//! What happens next: events in the order of their times, those of one instant in the order in which they
-//! were made.
+//! The queue of events, in the order of their times, and of their creation within one instant.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -62,7 +61,7 @@ pub(super) enum Event {
         node: usize,
         is_well: bool,
     },
-    /// What a node sends once it no longer stands still.
+    /// A node that stood still sends its messages.
     Out {
         node: usize,
         life: u32,
@@ -74,12 +73,12 @@ pub(super) enum Event {
     Up {
         node: usize,
     },
-    /// A primary that went on beside the one that took over goes on no longer.
+    /// An old primary that went on after a failover ends.
     OldEnds,
     Probe,
 }
 
-/// What a node has done in one step.
+/// The messages and reports of a node from one step.
 pub(super) struct Done {
     pub(super) out: Vec<Out>,
     /// The jobs that were dropped.

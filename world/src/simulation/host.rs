@@ -1,4 +1,4 @@
-//! What a process of the client stands on: its clock, chance, tasks, and connections to the store.
+//! The environment of a client's process: its clock, chance, tasks, and connections to the store.
 
 mod link;
 mod place;
@@ -30,7 +30,7 @@ use socket::Socket;
 use subscriber::Connection;
 use waits::sleep;
 
-/// What the clocks of all nodes show when the world begins: no clock is at zero.
+/// The time that the clocks of all nodes show when the world begins: no clock is at zero.
 const FIRST_US: u64 = 1 << 40;
 
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -49,7 +49,7 @@ pub(super) struct Host {
     link: Option<Arc<Linked>>,
 }
 
-/// What a life and its world tell each other.
+/// The shared state between a life and its world.
 pub(super) struct Ports {
     /// True time, in microseconds from the world's beginning.
     now_us: u64,
@@ -57,7 +57,7 @@ pub(super) struct Ports {
     ppm: i64,
     /// A dead process sends and runs nothing, also not from destructors.
     is_dead: bool,
-    /// After so many reads of its clock it stands still for so long.
+    /// After how many reads of its clock it stands still, and for how long.
     stall: Option<(u32, u64)>,
     draw: Draw,
     timers: BTreeMap<(u64, u64), Waker>,
@@ -84,16 +84,16 @@ struct Call {
     socket: Option<u64>,
     /// The id of its limiter.
     of_limiter: Option<usize>,
-    /// Its answer tells the process's locks the time of the store.
+    /// Its answer gives the time of the store to the process's locks.
     tells_clock: bool,
     answer: Option<Answer>,
     waker: Option<Waker>,
 }
 
-/// What a call comes to.
+/// The result of a call.
 pub(super) type Answer = Result<AnyOutcome, StoreError>;
 
-/// What leaves a life.
+/// The outputs of a life.
 pub(super) enum Out {
     /// A command for a server.
     Request { call: u64, server: usize, key: String, command: AnyCommand },
@@ -103,9 +103,10 @@ pub(super) enum Out {
     Sent(Sent),
     /// The shipped store is called for these limiters.
     Called { limiters: Vec<usize> },
-    /// What was subscribed to before that number ends.
+    /// The subscriptions to a channel before that number end.
     Unsubscribe { number: u64, channel: String },
-    /// A program tells what it was told since it was polled then. It may have stood still meanwhile.
+    /// A report of a program, in a poll that began at `polled_us`. The process may have stood still
+    /// meanwhile.
     Saw { seen: Seen, polled_us: u64 },
 }
 
@@ -174,7 +175,7 @@ impl Host {
         self.ports().now_us
     }
 
-    /// Sets the time, and wakes what has slept until then.
+    /// Sets the time, and wakes all tasks that slept until then.
     pub(super) fn set_now(&self, now_us: u64) {
         let mut ports = self.ports();
         ports.now_us = ports.now_us.max(now_us);
@@ -237,8 +238,9 @@ impl Host {
         waker.into_iter().for_each(Waker::wake);
     }
 
-    /// Breaks the connections: whatever was asked for may have been done. One for messages that is only being made is
-    /// not there to break. Returns whether subscriptions were under way, whose listeners poll then.
+    /// Breaks the connections: every call under way may have run. A connection for messages that is
+    /// still being made cannot break. Returns whether subscriptions were under way, whose listeners
+    /// poll then.
     pub(super) fn break_connections(&self, is_connecting: bool) -> bool {
         let is_broken = |call: &Call| !(is_connecting && call.subscribes);
         let ports = self.ports();
@@ -257,7 +259,7 @@ impl Host {
         subscribes
     }
 
-    /// Hands over what was published.
+    /// Delivers a published message.
     pub(super) fn published(&self, channel: &str, message: &str) {
         let sink = lock(&self.sink).clone();
         if let Some(sink) = sink {
@@ -273,7 +275,7 @@ impl Host {
 }
 
 impl Ports {
-    /// What the node's clock shows.
+    /// Returns the time that the node's clock shows.
     fn clock(&self) -> Duration {
         clock(self.now_us, self.ppm)
     }

@@ -1,4 +1,4 @@
-//! What happened, for people: who, when, what.
+//! A log of events for people: the time, the subject, the event.
 
 use std::fmt;
 
@@ -9,11 +9,11 @@ pub struct Line {
     pub at_us: u64,
     /// The party that did it, or to which it happened.
     pub who: Who,
-    /// What.
+    /// The event.
     pub what: String,
 }
 
-/// Whom a line is about.
+/// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The client of this number.

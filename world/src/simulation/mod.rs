@@ -1,12 +1,13 @@
-//! Worlds whose clients are the shipped ones: programs on the public API of `lockage` run on a deterministic executor,
-//! in virtual time, over a network and a store in which everything goes wrong that can.
+//! Worlds whose clients are the shipped ones: programs on the public API of `lockage` run on a
+//! deterministic executor, in virtual time, over a network and a store with every kind of failure.
 //!
-//! A [`Plan`] says what there is and what goes wrong, all of it drawn from one seed. A [`Stage`] plays it. Each node is
-//! one process: it has a clock of its own, crashes, stands still, loses its connections, and its tasks are cancelled.
-//! Nothing but the answers of the API is believed: a judge compares them with what the store has charged
-//! and granted. From [`Plan::heal_us`] on nothing goes wrong any more; then every job ends, and nothing is left taken.
+//! A [`Plan`] lists the parts of a world and its failures, all of them drawn from one seed. A
+//! [`Stage`] plays it. Each node is one process: it has a clock of its own, crashes, stands still,
+//! loses its connections, and its tasks are cancelled. A judge compares the answers of the API with
+//! the store's charges and grants. After [`Plan::heal_us`] nothing goes wrong; then every job ends,
+//! and no grant is left.
 //!
-//! A program stands on a [`Place`]. One in a process that calls real servers is judged by [`Outside`].
+//! A program runs on a [`Place`]. [`Outside`] judges programs that call real servers.
 
 mod calls;
 mod campaign;

@@ -8,7 +8,7 @@ use super::draw::Draw;
 use super::host::{Host, Task};
 use super::plan::Job;
 
-/// No process comes to so many polls in one moment, unless its tasks wake themselves for ever.
+/// No process needs this many polls in one moment, unless its tasks wake themselves for ever.
 const MOST_POLLS: u32 = 50_000;
 
 pub(super) struct Node {
@@ -21,7 +21,7 @@ pub(super) struct Node {
     blocked_until_us: BTreeMap<u64, u64>,
     /// Until then it stands still.
     pub(super) paused_until_us: u64,
-    /// Once so many of its tasks were polled it dies, in the middle of a step.
+    /// It dies after this many polls of its tasks, in the middle of a step.
     pub(super) dies_after: Option<u32>,
     /// Until then it is down.
     pub(super) down_until_us: u64,
@@ -34,7 +34,8 @@ pub(super) struct Node {
     /// Which task a job is.
     jobs: BTreeMap<usize, u64>,
     numbers: u64,
-    /// Jobs that were dropped after so many polls, since this was last asked.
+    /// Jobs whose futures were dropped after their number of polls, since the last request for
+    /// them.
     dropped: Vec<usize>,
     draw: Draw,
 }
@@ -54,7 +55,7 @@ struct Running {
     task: Task,
     executor: u64,
     job: Option<usize>,
-    /// After so many polls more it is dropped, at once or when it is woken.
+    /// After this many more polls its future is dropped, at once or on its next wake-up.
     polls: Option<u32>,
     when_woken: bool,
 }
@@ -189,7 +190,7 @@ impl Node {
         self.timer_us = None;
     }
 
-    /// Polls what is ready, until nothing is.
+    /// Polls all ready tasks, until none is left.
     pub(super) fn poll(&mut self) -> Rest {
         for _ in 0..MOST_POLLS {
             self.host.enter(None);

@@ -1,4 +1,4 @@
-//! What the store would say.
+//! The store's answers of this moment.
 
 use lockage_core::{Reservation, Settlement, Verdict};
 

@@ -1,4 +1,4 @@
-//! Judges what programs were told that called real servers: by what they were told alone.
+//! Judges programs that call real servers, by their reports alone.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::judge::{Fault, Judge, Kind, Oracle, Seen, Times, fault};
 use super::plan::{Plan, What};
 
-/// One thing that a program was told, in a form that can be written down.
+/// One report of a program, in a form that can be serialized.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum Told {
     Seen(Seen),
     Decided {
@@ -88,25 +88,26 @@ impl Oracle for Unasked {
     }
 }
 
-/// How much was admitted in some span, and what the limit allows in it.
+/// The cost admitted in some span, and the most that the limit allows in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Admitted {
-    /// What was surely admitted in it.
+    /// The cost that was surely admitted in it.
     pub cost: u128,
     /// The most that is allowed.
     pub most: u128,
 }
 
-/// What is known so far. Things are told in the order of their times.
+/// The judge's state. Reports come in the order of their times.
 pub struct Outside {
     judge: Judge,
     plan: Plan,
     keeps: bool,
-    /// What was asked for, what of it was surely admitted, and what was surely charged nothing.
+    /// The cost that was requested, the part of it that was surely admitted, and the part that was
+    /// surely not charged.
     asked: u64,
     told: u64,
     free: u64,
-    /// Of each id: between which times what was admitted.
+    /// The admissions of each id: when each was requested and answered, and its cost.
     admitted: BTreeMap<usize, Vec<(u64, u64, u64)>>,
 }
 
@@ -125,10 +126,10 @@ impl Outside {
         }
     }
 
-    /// Takes note of what was told at this time, in microseconds.
+    /// Takes note of a report at this time, in microseconds.
     ///
     /// # Errors
-    /// What did not hold.
+    /// Returns a fault if the report breaks a property.
     pub fn told(&mut self, at_us: u64, told: Told) -> Result<(), Fault> {
         let verdict = match told {
             Told::Decided { id, cost, since_us, is_admitted: true } => {
@@ -161,7 +162,7 @@ impl Outside {
                 self.judge.cancelled(job);
                 Ok(())
             }
-            // Nobody knows what real processes stand still for.
+            // The pauses of real processes are unknown.
             Told::Seen(
                 Seen::Waited { .. }
                 | Seen::Works { .. }
@@ -173,17 +174,17 @@ impl Outside {
         };
         verdict.or_else(|fault| match fault.kind {
             Kind::Exclusion | Kind::RanTwice | Kind::Fencing | Kind::Stale if !self.keeps => Ok(()),
-            // Nobody has seen what the store has answered.
+            // The store's own answers are unknown.
             Kind::Unanswered => Ok(()),
             _ => Err(fault),
         })
     }
 
-    /// Checks what the store has charged in all, under a limit that refills nothing meanwhile: each request once at most,
-    /// and each that was told to be admitted.
+    /// Checks the store's total charges, under a limit that refills nothing meanwhile: each request
+    /// is charged once at most, and each admitted one is charged.
     ///
     /// # Errors
-    /// Where it does not add up.
+    /// Returns a fault if the total is too low or too high.
     pub fn charges(&self, charged: u64) -> Result<(), Fault> {
         let Outside { asked, told, free, .. } = *self;
         let account = format!("{charged} charged; {asked} asked for, {told} admitted, {free} not");
@@ -196,11 +197,12 @@ impl Outside {
         Ok(())
     }
 
-    /// Returns where most was admitted of what is allowed. The store was asked and has answered within the span, so each
-    /// charge is in it, whenever it was. It may have forgotten all charges `forgot` times.
+    /// Returns the span in which the admissions come closest to their bound. The request and the
+    /// answer of each charge are within the span, so the charge is too. The store may have
+    /// forgotten all charges `forgot` times.
     ///
     /// # Errors
-    /// A span with more in it than the envelope of the limit (E1 to E5).
+    /// Returns a fault if a span has more in it than the envelope of the limit (E1 to E5).
     pub fn envelope(&self, forgot: u64) -> Result<Admitted, Fault> {
         let mut worst = Admitted::default();
         for calls in self.admitted.values() {
@@ -247,7 +249,8 @@ mod tests {
         verdict.err().map(|fault| fault.kind)
     }
 
-    /// E1, by what callers know: of two in one window one is too much, unless the calls may lie further apart.
+    /// E1, by the reports of callers: two in one window exceed it, unless the calls may lie further
+    /// apart.
     #[test]
     fn more_than_the_envelope_is_found_where_all_of_it_was_surely_in_a_span() {
         for (since_us, expected) in [(800_000, Some(Kind::Envelope)), (0, None)] {

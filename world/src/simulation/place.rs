@@ -11,7 +11,7 @@ use lockage_core::{Clock, Timestamp};
 use super::judge::Seen;
 use super::store::BEGINNING_US;
 
-/// What a program stands on. Clones are of the same.
+/// The environment of a program. Clones share it.
 pub trait Place: Clone + Send + Sync + 'static {
     /// The store that it calls.
     type Store: Store + Notifications + Clone + 'static;
@@ -24,7 +24,7 @@ pub trait Place: Clone + Send + Sync + 'static {
     /// Returns the clock, chance and tasks.
     fn runtime(&self) -> Self::Runtime;
 
-    /// Tells the judge what a program was told.
+    /// Reports an event of a program to the judge.
     fn saw(&self, seen: Seen);
 
     /// Draws a number from 0 to `most`.
@@ -36,7 +36,7 @@ pub trait Place: Clone + Send + Sync + 'static {
     /// Returns that time when the clock of this place shows so much more than now.
     fn true_us_in(&self, duration: Duration) -> u64;
 
-    /// Returns what the clock of this place shows, in microseconds.
+    /// Returns the time that the clock of this place shows, in microseconds.
     fn clock_us(&self) -> u64 {
         self.now_us()
     }
@@ -62,7 +62,7 @@ pub trait Place: Clone + Send + Sync + 'static {
     }
 }
 
-/// The clock of what is decided in one process alone, and of calendar windows.
+/// The clock for decisions made in one process alone, and for calendar windows.
 pub(super) struct PlaceClock<P>(pub(super) P);
 
 impl<P: Place> Clock for PlaceClock<P> {

@@ -24,28 +24,29 @@ use super::store::Keys;
 
 pub(super) use super::events::{Event, From};
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What did not hold, if anything.
+    /// The fault, if there was one.
     pub violation: Option<Fault>,
     /// How many events there were.
     pub events: u64,
-    /// Which rare states it came to, and how often.
+    /// How often it reached each rare state.
     pub rare: Counts,
     /// How much was not judged, and why.
     pub exempt: Exemptions,
-    /// What happened, if that was asked for.
+    /// The events, if requested.
     pub timeline: Vec<Line>,
 }
 
 /// Once all is well, releases are repeated after at most a second; then nothing is left to do.
 const QUIET_US: u64 = 8_000_000;
 
-/// No job takes so long once all is well, beside the time in which its limit admits all that is asked for.
+/// No job takes this long once all is well, in addition to the time in which its limit admits all
+/// requests.
 const PATIENCE_US: u64 = 120_000_000;
 
-/// No world has so many events, unless something in it goes on for ever.
+/// No world has this many events, unless something in it goes on for ever.
 const MOST_EVENTS: u64 = 100_000;
 
 pub(super) struct World<'p> {
@@ -59,7 +60,8 @@ pub(super) struct World<'p> {
     pub(super) subscribed: BTreeSet<(String, usize, u32)>,
     /// The servers that the shipped store speaks to, if it stands in the place of the simulated one.
     pub(super) servers: Option<Servers>,
-    /// Those that were ended, and as which call of their life. What is published then is on its way to nobody.
+    /// The ended subscriptions, and the number in their life of the call that ended each. A message
+    /// published then reaches no subscriber.
     pub(super) unsubscribed: BTreeMap<(String, usize, u32), u64>,
     /// Until when each server cannot be reached.
     pub(super) away_until_us: [u64; SERVERS],
@@ -78,7 +80,7 @@ pub(super) struct World<'p> {
     log: Log,
 }
 
-/// Plays a plan on the machines, and on the scripts beside them.
+/// Plays a plan on the machines, and on the scripts too if there are any.
 pub(super) fn run(
     plan: &Plan,
     scripts: Option<&mut SimStore>,
@@ -235,7 +237,7 @@ impl<'p> World<'p> {
                     self.step_slot(&tag);
                     Ok(())
                 }
-                // It was sent, whatever the process does by now.
+                // The message was sent, whatever has become of the process.
                 Event::Out { node, life, done } if self.nodes[node].life == life => {
                     self.set_timer(node, self.now_us);
                     self.came_out(node, done)
@@ -296,7 +298,7 @@ impl<'p> World<'p> {
         self.poll(node)
     }
 
-    /// Lets a node run, if it does, and takes what comes of it.
+    /// Lets a node run unless it is away, and takes its output.
     pub(super) fn poll(&mut self, node: usize) -> Result<(), Fault> {
         if self.nodes[node].away_until_us() > self.now_us {
             return Ok(());

@@ -10,7 +10,7 @@ use super::play::World;
 use super::wire::limiter_of;
 
 impl World<'_> {
-    /// Looks at what a node has sent and told in one step.
+    /// Checks the messages and reports of a node from one step.
     pub(super) fn is_prompt(
         &self,
         node: usize,

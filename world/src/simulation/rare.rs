@@ -1,4 +1,4 @@
-//! Rare states: a campaign that never comes to one of them has not looked where bugs are.
+//! Rare states: a campaign that misses one of them has not looked where bugs are.
 //!
 //! Their frequencies are those of a million worlds: `lockage-world check --seeds 1000000 --details`.
 
@@ -25,7 +25,7 @@ macro_rules! rare {
             /// All of them.
             pub const ALL: &[Rare] = &[$(Rare::$state),*];
 
-            /// What it is, in words.
+            /// Returns its description.
             pub fn words(self) -> &'static str {
                 match self {
                     $(Rare::$state => $words),*
@@ -89,8 +89,8 @@ rare! {
     CheckFailed: 35, "a connection that was idle, or in doubt, fails its check";
 }
 
-/// So many of a state are expected where none is missed by chance: that of one state is e^-18, and of all together below
-/// one in a million.
+/// How many occurrences of a state are expected where none is missed by chance: the chance for one
+/// state is e^-18, and for all together below one in a million.
 const CERTAIN: u64 = 18;
 
 /// How often each came about, or in how many worlds.
@@ -108,7 +108,7 @@ impl Counts {
         self.0[rare as usize] += 1;
     }
 
-    /// Takes note of what a program was told.
+    /// Takes note of a report of a program.
     pub(super) fn saw_all(&mut self, seen: &Seen) {
         let rare = match seen {
             Seen::Decided { decision, .. } => match (decision.origin, decision.verdict) {
@@ -160,13 +160,14 @@ impl Counts {
         Rare::ALL.iter().copied().filter(|rare| self.of(*rare) == 0)
     }
 
-    /// Returns those that never came about, and would have in so many worlds, but for less than one chance in a million.
+    /// Returns the states that never occurred, although this many worlds reach them but for less
+    /// than one chance in a million.
     pub fn missed(&self, worlds: u64) -> Vec<Rare> {
         self.never().filter(|rare| worlds / rare.one_in() >= CERTAIN).collect()
     }
 }
 
-/// Beside the worlds in which each came about: in one of how many it usually does.
+/// Displays in how many worlds each state occurred, and in one of how many it usually does.
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Rare::ALL.iter().copied().try_for_each(|rare| {

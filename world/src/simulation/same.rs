@@ -1,4 +1,4 @@
-//! Whether two outcomes of one command are the same, whatever its type is.
+//! The comparison of two outcomes of one command, for all types of outcomes.
 
 use std::any::Any;
 

@@ -81,7 +81,7 @@ pub(super) fn node_of(address: &str) -> Option<usize> {
     address.strip_prefix("node:")?.parse().ok()
 }
 
-/// Returns what decides on the slot of a key.
+/// Returns the part of a key that decides on its slot.
 pub(super) fn tag_of(key: &str) -> &str {
     let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
     tag.map_or(key, |(tag, _)| tag)
@@ -115,7 +115,7 @@ pub(super) struct Servers {
     scripts: [BTreeSet<&'static str>; SERVERS + 1],
     sockets: BTreeMap<Name, Socket>,
     slots: BTreeMap<String, Slot>,
-    /// What each life of a node has listened to, and how often it has connected to each server.
+    /// The channels that each life of a node has listened to, and its connections to each server.
     listened: BTreeSet<(usize, u32, String)>,
     connected: BTreeSet<(usize, u32, usize, bool)>,
     /// When the last message of a connection arrives, each way.
@@ -216,7 +216,7 @@ impl World<'_> {
         self.servers.as_mut().expect("it is reached by a link")
     }
 
-    /// Whether something goes wrong, in so many of a thousand cases.
+    /// Returns whether something goes wrong, in `permille` of a thousand cases.
     fn fails(&mut self, permille: u32) -> bool {
         !self.is_well() && self.servers().draw.chance(permille)
     }

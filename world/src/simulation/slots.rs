@@ -1,13 +1,13 @@
-//! A key of the store, and those beside it, as Redis keeps them: with an expiry in milliseconds.
+//! A key of the store and its side keys, as Redis keeps them: with an expiry in milliseconds.
 
 use std::collections::BTreeMap;
 
 use lockage_core::{Command, Record, RecordError, RequestId, Stored, Timestamp, key_beside};
 
-/// What a key holds, and the last millisecond since the epoch at which it does.
+/// The value of a key, and the last millisecond since the epoch at which the key has it.
 pub(super) type Held = Option<(Stored, u64)>;
 
-/// A key, and those beside it.
+/// A key and its side keys.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     own: Slot,
@@ -37,35 +37,35 @@ impl Slots {
         Ok(outcome)
     }
 
-    /// What the key itself holds.
+    /// Returns the record of the key itself.
     pub(super) fn record(&self) -> Option<&Record> {
         self.own.record.as_ref()
     }
 
-    /// What the key holds now, or the one of this id beside it.
+    /// Returns the value of the key now, or of the side key with this id.
     pub(super) fn held_at(&self, beside: Option<RequestId>, now: Timestamp) -> Held {
         let slot = beside.map_or(Some(&self.own), |id| self.beside.get(&id));
         slot.filter(|slot| slot.is_held(now)).and_then(Slot::held)
     }
 
-    /// Returns all that a key and those beside it hold.
+    /// Returns the values of a key and of its side keys.
     pub(super) fn all(&self, key: &str) -> Vec<(String, (Stored, u64))> {
         let beside = self.beside.iter().map(|(id, slot)| (key_beside(key, *id), slot));
         let all = std::iter::once((key.to_owned(), &self.own)).chain(beside);
         all.filter_map(|(key, slot)| Some((key, slot.held()?))).collect()
     }
 
-    /// Whether there was one of this id beside it.
+    /// Returns whether there was a side key of this id.
     pub(super) fn has_beside(&self, id: RequestId) -> bool {
         self.beside.contains_key(&id)
     }
 
-    /// Returns how many are held beside it.
+    /// Returns the number of side keys that have not expired.
     pub(super) fn count_beside(&self, now: Timestamp) -> usize {
         self.beside.values().filter(|slot| slot.is_held(now)).count()
     }
 
-    /// Makes the key, or the one of this id beside it, be dropped after this millisecond.
+    /// Lets the key, or the side key of this id, expire after this millisecond.
     pub(super) fn expire_at(&mut self, beside: Option<RequestId>, expire_ms: u64) {
         let slot = match beside {
             Some(id) => self.beside.entry(id).or_default(),
@@ -84,7 +84,7 @@ impl Slot {
         self.record.is_some() && now.as_micros() / 1000 <= self.expire_ms
     }
 
-    /// What is there at this time.
+    /// Returns the record at this time.
     fn at(&mut self, now: Timestamp) -> Option<Record> {
         if !self.is_held(now) {
             self.record = None;
@@ -92,7 +92,7 @@ impl Slot {
         self.record.clone()
     }
 
-    /// Takes what a command has left. None writes what was there before.
+    /// Stores the record that a command leaves. No command writes an unchanged record.
     fn put(
         &mut self,
         record: Option<Record>,

@@ -1,4 +1,4 @@
-//! What worlds are played on: the machines, and beside them the scripts.
+//! The stage on which worlds are played: the machines, and in some worlds also the scripts.
 
 use lockage_core::{AnyOutcome, ScriptId};
 use lockage_sim::store::{SimError, SimStore};
@@ -9,12 +9,12 @@ use super::plan::Plan;
 use super::play::{self, Outcome};
 use super::rare::Rare;
 
-/// What decides in worlds.
+/// The engine that decides in worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
     /// The Rust machines
     Model,
-    /// The machines, and beside them the shipped Lua scripts on a simulated store, which must do the same
+    /// The machines, and also the shipped Lua scripts on a simulated store, which must do the same
     Lua,
 }
 
@@ -31,11 +31,11 @@ impl Engine {
 /// A bug of the world, planted to see that it is found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
-    /// Changes what the machines answer.
+    /// Changes the answers of the machines.
     pub spoil: Option<fn(&mut AnyOutcome)>,
     /// Nothing is excused by a failover that loses writes, or a clock of the store that is set.
     pub excuses_nothing: bool,
-    /// By so many millionths the clocks of all nodes are slower than drawn.
+    /// By how many millionths the clocks of all nodes are slower than drawn.
     pub slower_ppm: i64,
     /// Messages take so much longer than drawn.
     pub later_us: u64,
@@ -46,24 +46,25 @@ pub struct Planted {
 pub struct Failure {
     /// Where it comes from.
     pub seed: u64,
-    /// What did not hold.
+    /// The fault.
     pub violation: Fault,
     /// The shrunk plan.
     pub plan: Plan,
-    /// What happens in it.
+    /// Its events.
     pub timeline: Vec<Line>,
 }
 
 /// Plays plans.
 pub struct Stage {
     scripts: SimStore,
-    /// The scripts run in one of so many worlds; in none where that is zero.
+    /// The scripts run in one of this many worlds; in none if this is zero.
     one_in: u64,
     planted: Planted,
 }
 
 impl Stage {
-    /// The machines, and beside them the scripts: in one of eight worlds, unless an engine is named.
+    /// Returns a stage with the machines, and with the scripts in one of eight worlds, unless an
+    /// engine is named.
     ///
     /// # Errors
     /// [`SimError`] where Lua cannot get memory.

@@ -1,5 +1,5 @@
-//! The store of these worlds: the machines under any key, and what is published. The scripts may run beside them, and
-//! must do the same.
+//! The store of these worlds: the machines under any key, and the published messages. The scripts
+//! may run in parallel, and must do the same.
 
 mod questions;
 
@@ -60,7 +60,7 @@ const QUORUM: &str = "lock:{quorum}";
 
 const DAY_US: u64 = 86_400_000_000;
 
-/// What its clock shows when the world begins: two seconds before a day in 2025 ends.
+/// The time that its clock shows when the world begins: two seconds before a day in 2025 ends.
 pub(super) const BEGINNING_US: u64 = 20_413 * DAY_US - 2_000_000;
 
 pub(super) struct Keys<'s> {
@@ -71,7 +71,8 @@ pub(super) struct Keys<'s> {
     permits: u64,
     /// How far its clock was set ahead.
     offset_us: i64,
-    /// What each key held, from when on, where a replica takes over some day.
+    /// The values of each key with their start times, in worlds in which a replica takes over some
+    /// day.
     journal: Option<Vec<(u64, String, Slots)>>,
     /// A primary that goes on for some nodes after a replica has taken over.
     old: Option<Old>,
@@ -81,12 +82,12 @@ pub(super) struct Keys<'s> {
 }
 
 struct Old {
-    /// It goes on for the first so many.
+    /// It goes on for this many nodes, the first ones.
     nodes: usize,
     slots: BTreeMap<String, Slots>,
 }
 
-/// What a command came to.
+/// The result of a command.
 pub(super) struct Ran {
     pub(super) answer: Result<AnyOutcome, StoreError>,
     pub(super) message: Option<String>,
@@ -115,7 +116,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// What its clock shows.
+    /// Returns the time that its clock shows.
     pub(super) fn time(&self, true_us: u64) -> Timestamp {
         let time_us = (BEGINNING_US + true_us).checked_add_signed(self.offset_us);
         let time = time_us.and_then(|time_us| Timestamp::from_micros(time_us).ok());
@@ -132,8 +133,8 @@ impl<'s> Keys<'s> {
         self.offset_us += by_us;
     }
 
-    /// A replica takes over that has seen what was written until then. For the first so many nodes the old primary goes
-    /// on.
+    /// A replica takes over that has the writes until `seen_us`. For the first `nodes` nodes the
+    /// old primary goes on.
     pub(super) fn fail_over(&mut self, seen_us: u64, nodes: usize) {
         let Some(journal) = &mut self.journal else { return };
         journal.retain(|(at_us, ..)| *at_us <= seen_us);

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! The failures of a world.
 
 use super::jobs::Life;
 use super::judge::Fault;
@@ -75,7 +75,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// What begins before then may be lost, or end early.
+    /// Grants that begin before then may be lost, or end early.
     fn shake(&mut self, until_us: u64) {
         if !self.planted.excuses_nothing {
             self.judge.shaken(until_us);
@@ -90,7 +90,7 @@ impl World<'_> {
         }
     }
 
-    /// The connections of all nodes break, but for the first so many.
+    /// The connections of all nodes break, except those of the first `but` nodes.
     fn break_all(&mut self, but: usize) -> Result<(), Fault> {
         self.subscribed.retain(|(_, node, _)| *node < but);
         (but..self.nodes.len()).try_for_each(|node| {

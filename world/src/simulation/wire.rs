@@ -21,10 +21,10 @@ impl World<'_> {
     /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
     pub(super) fn send(&mut self, event: Event) {
         let (network, timeout_us) = (self.plan.network, self.plan.timeout_us);
-        // Chance is drawn for each, lost or not, so that what is left out changes little else.
+        // Chance is drawn for each, lost or not, so that a message left out changes little else.
         let (is_lost, is_late) = (self.draw.chance(network.lost), self.draw.chance(network.late));
         let takes_us = self.draw.between(network.least_us, network.most_us);
-        // What stands still before it sends has read its clock before that.
+        // A process that stands still before it sends has read its clock before that.
         let longest_us = (timeout_us * 3 / 4).saturating_sub(network.most_us);
         let late_us = self.draw.between(0, longest_us);
         let is_aimed = self.draw.chance(network.aimed);
@@ -74,7 +74,8 @@ impl World<'_> {
         self.queue.push(at_us, event);
     }
 
-    /// Whether what sends it knows the time of the store for long enough to say until when it may run.
+    /// Returns whether the sender has known the time of the store for long enough to set the last
+    /// time to run.
     fn knows_clock(&self, event: &Event) -> bool {
         let Event::Request { from, key, .. } = event else { return false };
         let since_us = self.nodes[from.node].host.knows_clock_since_us();
@@ -131,7 +132,7 @@ impl World<'_> {
         command: &AnyCommand,
     ) -> Result<(), Fault> {
         if self.is_away(server) {
-            // There may be no caller left to tell.
+            // The caller may be gone.
             if self.draw.chance(500) {
                 self.reply(from, Err(StoreError::NotDone("the store is away".into())));
             }
@@ -175,8 +176,8 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Runs a command of a node, and tells the judge what came of it. Where its script has run before, it came to this
-    /// reply, and nothing else runs on its key at this time, or something does.
+    /// Runs a command of a node, and reports the outcome to the judge. If its script has run
+    /// before, `replied` holds its reply, and whether it is the last run on its key at this time.
     pub(super) fn run(
         &mut self,
         (from, sent_us, is_old): (From, u64, bool),
@@ -263,7 +264,7 @@ pub(super) fn limiter_of(key: &str) -> Option<usize> {
     IDS.iter().position(|known| *known == id)
 }
 
-/// Whether it acquires what is held.
+/// Returns whether it acquires a hold.
 pub(super) fn is_acquire(command: &AnyCommand) -> bool {
     use ScriptId::*;
     let script = command.encode().script();
@@ -275,8 +276,8 @@ pub(super) fn is_of_process(key: &str) -> bool {
     [LOCK, OTHER, PLACES, TABLE].contains(&key)
 }
 
-/// Whether the store knows a copy of what it has answered so. What it has refused may be granted to a copy, and a
-/// command that looks at all does more with a key than is remembered.
+/// Returns whether the store recognizes a copy of a request with this answer. A refused request may
+/// be granted to a copy, and a command on all of a key changes more than the key remembers.
 fn is_known_again(key: &str, command: &AnyCommand, answer: &AnyOutcome) -> bool {
     fn is<T: 'static>(answer: &AnyOutcome, held: impl FnOnce(&T) -> bool) -> bool {
         answer.downcast_ref().is_some_and(held)

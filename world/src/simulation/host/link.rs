@@ -16,7 +16,7 @@ use crate::simulation::calls::{Calls, Tracked, Way};
 use crate::simulation::plan::{Link, SERVERS};
 use crate::simulation::wire::limiter_of;
 
-/// The stores of a life, one for each server, and what becomes of their calls.
+/// The stores of a life, one for each server, and the record of their calls.
 pub(super) struct Linked {
     stores: Vec<LuaStore<Connections<Connection>>>,
     calls: Calls,
@@ -183,8 +183,9 @@ impl Linked {
 const KEYS: usize = 7;
 
 impl Host {
-    /// Calls many keys at once, with more costs than a call on the slow path takes, under two limits by turns: what is
-    /// stored under one takes the slow path for the other. So often, after so long each.
+    /// Calls many keys at once, with more costs than a call on the slow path takes. It alternates
+    /// between two limits: values stored under one take the slow path for the other. It repeats
+    /// this `rounds` times, `every` so often.
     pub(in crate::simulation) async fn sweep(
         self,
         timeout: Duration,

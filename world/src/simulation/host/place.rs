@@ -1,4 +1,4 @@
-//! What programs know of the process that they run in.
+//! The place of programs in a simulated process.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What tasks wait for: a time, and the answer of a call.
+//! The futures that tasks wait for: a time, and the answer of a call.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};

@@ -180,7 +180,8 @@ impl<P: Place> Life<P> {
                 drop(changing);
             }
             Verb::Under => {
-                // What is charged under it is converted, and so is it again by the next call under the other one.
+                // A charge under the other limit converts the key, and so does the next call under
+                // the plan's.
                 self.asks(id, cost);
                 self.place.saw(Seen::AsksUnder { id, is_other: true });
                 let limiter = self.limiter.under(self.plan.other);
@@ -247,7 +248,7 @@ impl<P: Place> Life<P> {
         InLine { place: &self.place, id, caller, is_admitted: false }
     }
 
-    /// Begins to change what is charged to an id, or also what was granted before.
+    /// Begins to change the charges of an id, or with `is_key` also the permits granted before.
     fn changing(&self, id: usize, is_key: bool) -> Changing<'_, P> {
         self.place.saw(Seen::Changes { id, is_key });
         Changing { place: &self.place, id, is_key }

@@ -17,14 +17,14 @@ use crate::simulation::place::Place;
 use crate::simulation::plan::{End, What};
 use crate::simulation::store::{LOCK, OTHER, VALUE, keys_of};
 
-/// What is held.
+/// The guard of a grant.
 enum Guard<S, R> {
     One(LockGuard<S, R>),
     Many(ManyGuard<S, R>),
     Quorum(QuorumGuard<S, R>),
 }
 
-/// What a job holds, and how long it waits for that.
+/// The grant that a job asks for, and how long it waits.
 #[derive(Clone, Copy)]
 pub(super) struct Hold {
     pub(super) job: usize,
@@ -36,7 +36,7 @@ pub(super) struct Hold {
     pub(super) is_blind: bool,
 }
 
-/// For how long work goes on that asks now and then whether what it needs is held.
+/// The longest slice of work between two checks that the grant is still held.
 const SLICE: Duration = Duration::from_millis(200);
 
 type Held<P> = Guard<<P as Place>::Store, <P as Place>::Runtime>;
@@ -48,7 +48,7 @@ impl<P: Place> Life<P> {
         let (Some(guard), what) = (held, hold.what) else { return };
         match (end, own) {
             (End::Closed, Some(own)) => {
-                // What is under way meanwhile takes nothing, or gives it back.
+                // An acquire that is under way meanwhile takes nothing, or releases it.
                 let late = own.lock("other").expect("a name");
                 let late = async { drop(late.try_acquire().await) };
                 join(late, own.close()).await;
@@ -69,7 +69,7 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Returns what is held to the end, unless that is lost.
+    /// Acquires, works, and returns the guard at the end, unless the grant is lost.
     async fn hold_by(
         &self,
         locks: &Locks<P::Store, P::Runtime>,
@@ -122,7 +122,7 @@ impl<P: Place> Life<P> {
                 self.write(job, guard.token()).await;
             }
             let slice = if is_blind { left } else { left.min(SLICE) };
-            // A waiter for the loss is told at once.
+            // The loss ends the run at once.
             match guard.run(self.work(hold, slice)).await {
                 Ok(()) => {}
                 Err(loss) => {
@@ -135,7 +135,7 @@ impl<P: Place> Life<P> {
         Some(guard)
     }
 
-    /// Works for so long. It is dropped where what it holds is lost.
+    /// Works for this long. The future is dropped if the grant is lost.
     async fn work(&self, Hold { job, what, is_blind, .. }: Hold, for_: Duration) {
         let end = self.runtime.now().saturating_add(for_);
         loop {
@@ -149,13 +149,13 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Tells what it has got by a call that began then.
+    /// Reports a grant from a call that began at `since_us`.
     fn tell_granted(&self, key: String, guard: &LockGuard<P::Store, P::Runtime>, since_us: u64) {
         let answer = HolderAnswer::Held { token: guard.token(), holds: guard.holds() };
         self.place.saw(Seen::Told { keys: vec![key], since_us, answer });
     }
 
-    /// Gives something back, and tells what comes of that.
+    /// Releases a grant, and reports the answer.
     async fn release(&self, what: What, guard: Held<P>) {
         let since_us = self.place.now_us();
         let released = match guard {
@@ -263,7 +263,7 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Writes what the lock protects.
+    /// Writes the value that the lock protects.
     async fn write(&self, job: usize, token: u64) {
         let since_us = self.place.now_us();
         self.place.saw(Seen::Writes { job, token });
@@ -282,12 +282,12 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Tells until when it is sure to be held; returns whether it is.
+    /// Reports until when the grant is surely held; returns whether it is.
     fn tell_held(&self, job: usize, what: What, guard: &Held<P>) -> bool {
         let before_us = self.place.now_us();
         match guard.time_left() {
             Ok(left) => {
-                // Where the process has stood still meanwhile, that was told of the time before.
+                // If the process stood still meanwhile, the time left is from before that.
                 let passed_us = self.place.now_us() - before_us;
                 let until_us = self.place.true_us_in(left).saturating_sub(passed_us);
                 self.place.saw(Seen::Holds { job, what, token: guard.token(), until_us });
@@ -322,7 +322,7 @@ where
     }
 }
 
-/// What a caller is told that something is busy.
+/// Returns the answer in a busy result.
 fn answer_of(busy: &Busy) -> HolderAnswer {
     match *busy {
         Busy::Held(holder) => HolderAnswer::Refused { by: Some(holder.hold.token) },

@@ -1,4 +1,4 @@
-//! Programs that look at what there is, and that try whether all is free in the end.
+//! Programs that inspect the store, and check that all is free in the end.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::simulation::place::Place;
 use crate::simulation::plan::{FOREVER, Verb};
 
 impl<P: Place> Life<P> {
-    /// Calls what no other job does, on keys of its own.
+    /// Makes the calls that no other job makes, on keys of its own.
     pub(super) async fn look(&self) {
         if let Err(error) = self.look_at_all().await {
             self.failed("look", &error);
@@ -93,7 +93,7 @@ impl<P: Place> Life<P> {
             self.place.saw(Seen::Leaked { what: "a line of callers".to_owned() });
         }
         self.ask_the_store().await;
-        // What is charged under another limit ends as that one says.
+        // Charges under another limit end by the rules of that one.
         if !self.plan.asks(|verb| matches!(verb, Verb::Under | Verb::Store)) {
             for name in IDS {
                 self.is_unused(name).await;
@@ -123,7 +123,7 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// What is charged to an id, settled or not, ends by itself when that is said.
+    /// Checks that the charges of an id, settled or not, end by themselves at the reported time.
     async fn is_unused(&self, name: &str) {
         let mut reset_after = Duration::ZERO;
         for _ in 0..2 {

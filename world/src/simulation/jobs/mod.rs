@@ -23,7 +23,7 @@ use super::place::{Place, PlaceClock};
 use super::plan::{Circuit, FOREVER, Instead, Options, Plan, SERVERS, Unread, Verb, Work};
 use share::Share;
 
-/// What a process of a node makes when it begins.
+/// The limiters and locks that a process of a node creates when it begins.
 #[derive(Clone)]
 pub struct Life<P: Place> {
     place: P,
@@ -49,7 +49,7 @@ pub(super) const IDS: [&str; 2] = ["a", "b"];
 /// How long a job waits that waits until there is no need to.
 const EVER: Duration = micros(FOREVER);
 
-/// For how long what must not be forgotten is kept: longer than any world.
+/// How long records that must not be forgotten are kept: longer than any world.
 const LONG: Duration = Duration::from_secs(100_000);
 
 const fn micros(span_us: u64) -> Duration {
@@ -66,7 +66,7 @@ impl<P: Place> Life<P> {
         let servers = (0..SERVERS).map(|server| locks_on(plan, place, place.server(server)));
         let quorum = Quorum::new(servers.collect()).expect("there are three");
         let once = RunOnce::new(&locks, LONG).expect("in range").with_prefix("done");
-        // Of a second at most it is fresh.
+        // It is fresh for a second at most.
         let fresh = micros(plan.keep_us).min(Duration::from_secs(1));
         let cached = Cached::new(&locks, fresh, micros(plan.keep_us)).expect("in range");
         Life {
@@ -103,7 +103,7 @@ impl<P: Place> Life<P> {
             Work::Ask { id, cost, verb, times, every_us } => {
                 for _ in 0..times {
                     match verb {
-                        // What is asked for several ids at one time shares a call.
+                        // Requests for several ids at one time share a call.
                         Verb::Acquire { .. } if self.plan.options.batches => {
                             let other = self.ask((id + 1) % IDS.len(), cost, verb);
                             join(self.ask(id, cost, verb), other).await;
@@ -153,7 +153,7 @@ impl<P: Place> Life<P> {
         self.place.saw(Seen::Failed { cost, is_unknown });
     }
 
-    /// Returns what the limiter has charged to all ids, and counts yet.
+    /// Returns the charges of all ids that the limiter still counts.
     ///
     /// # Errors
     /// The limiter's.

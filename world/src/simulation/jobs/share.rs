@@ -1,4 +1,4 @@
-//! The store of a process's share of a limit, which tells what it charges.
+//! The store of a process's share of a limit, which reports its charges.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl<P: Place> Share<P> {
         Share { limit, store, place: place.clone() }
     }
 
-    /// Returns what is left of it.
+    /// Returns the permits that remain of the share.
     fn left(&self, key: &Key) -> Result<u64, StoreError> {
         let peek = Peek::new(bounded(self.limit, self.place.time_of_day()), 1);
         Ok(self.store.execute(key, &peek, Duration::MAX)?.remaining)

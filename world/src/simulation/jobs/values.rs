@@ -37,7 +37,8 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Does what one does for all, for so long. It is dropped where its lock is lost.
+    /// Does the work that one job does for all, for this long. The future is dropped if its lock is
+    /// lost.
     async fn do_for_all(
         &self,
         (job, since_us): (usize, u64),

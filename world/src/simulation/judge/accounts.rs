@@ -1,4 +1,4 @@
-//! What limiters have admitted, beside what their store has charged.
+//! The admissions of limiters, compared with the charges of their store.
 
 mod ran;
 
@@ -43,15 +43,16 @@ pub(in crate::simulation) struct Accounts {
     /// By how much more than it said a caller may wait, and how long a call takes that does not.
     longest_call_us: Option<u64>,
     ids: [Account; IDS.len()],
-    /// What each key holds, of the store and of an old primary.
+    /// The charges of each key, in the store and in an old primary.
     epochs: BTreeMap<(bool, String), Epoch>,
     locals: BTreeMap<(Life, usize), Local>,
-    /// What was denied, or said not to be done, and what was charged more often than once by right.
+    /// The cost that was denied or surely not charged, and the charges that may rightly be
+    /// repetitions.
     not_done: u64,
     excused: u64,
     /// Until then a request may be charged twice.
     unsure_until_us: u64,
-    /// How many callers of each life wait, of whom each may ask again what a call without an answer has asked.
+    /// How many callers of each life wait. Each may repeat the request of a call without an answer.
     waiting: BTreeMap<Life, u32>,
     /// The share of each life of a node, for each id.
     shares: BTreeMap<(Life, usize), Share>,
@@ -60,23 +61,23 @@ pub(in crate::simulation) struct Accounts {
 #[derive(Default)]
 struct Account {
     asked: u64,
-    /// What may have been asked for ahead.
+    /// The cost that may have been requested ahead.
     ahead: u64,
-    /// What was told to be admitted.
+    /// The cost that callers saw admitted.
     told: u64,
-    /// What the store has charged.
+    /// The cost that the store has charged.
     charged: u64,
     excused: u64,
     /// The ids of requests that were denied.
     denied: BTreeSet<Vec<u8>>,
     answers: Answers,
-    /// When the store last ran what gives something back, or changes what is given.
+    /// When the store last ran a command that gives something back, or changes a grant.
     loosened_us: Option<u64>,
-    /// When it last forgot what was used, or what requests there were.
+    /// When it last forgot the usage or the ids of requests.
     forgot_us: Option<u64>,
 }
 
-/// What a share has charged, and when by its clock, and what was told to be admitted by it.
+/// The charges of a share, by its clock, and the cost that callers saw it admit.
 #[derive(Default)]
 struct Share {
     charges: Vec<(u64, i128)>,
@@ -155,12 +156,12 @@ impl Accounts {
         self.forgets(now_us);
     }
 
-    /// A limiter begins to change a key, or has ended to: what it knows of the key is forgotten.
+    /// A limiter begins or ends a change of a key, and forgets all that it knows of the key.
     pub(super) fn changes(&mut self, life: Life, id: usize, is_key: bool, now_us: u64) {
         self.local(life, id).forgets(is_key, now_us);
     }
 
-    /// Whether the store can tell the other limit from the plan's.
+    /// Returns whether the store can distinguish the other limit from the plan's.
     pub(super) fn is_told_apart(&self) -> bool {
         self.limits.differ()
     }
@@ -271,7 +272,7 @@ impl Accounts {
         if verdict != Verdict::Allowed && is_final && charges {
             self.not_done(told.cost, told.now_us, exempt)?;
         }
-        // Only the store knows what others have used, and keeps a reservation.
+        // Only the store knows the usage of others, and keeps a reservation.
         let is_own = match told.op {
             Op::Reserve => matches!(origin, Origin::Store) || self.is_shadow,
             Op::Peek => matches!(origin, Origin::Store | Origin::Fallback),
@@ -300,7 +301,7 @@ impl Accounts {
                 }
             }
             Origin::DenyCache => self.denied_here(told, decision, store, exempt)?,
-            // Callers that wait in line are told by it.
+            // It answers callers that wait in line.
             Origin::Line if !told.is_other => {}
             Origin::Line => {
                 return fault(Kind::FalseDenial, "no line is under that limit".to_owned());
@@ -404,7 +405,8 @@ impl Accounts {
     ) -> Result<(), Fault> {
         let charges = &mut self.shares.entry(of).or_default().charges;
         charges.push((clock_us, i128::from(cost)));
-        // What one limit has forgotten another one cannot know: no envelope holds for a key that is under both by turns.
+        // Neither limit knows the usage that the other has forgotten: no envelope holds for a key
+        // that alternates between both.
         match self.limit.share(self.nodes) {
             _ if exempt.is(Exempt::LimitOfShare, !self.is_one_limit) => Ok(()),
             Ok(share) => within(share, charges.iter().rev().copied()),
@@ -412,7 +414,8 @@ impl Accounts {
         }
     }
 
-    /// Whether a reservation of that time was settled with this cost, or ended, as its caller was told.
+    /// Returns whether a reservation of that time was settled with this cost, or ended, in
+    /// agreement with its caller's answer.
     pub(super) fn is_settled(
         &self,
         (id, since_us): (usize, u64),

@@ -1,4 +1,4 @@
-//! What the store was asked and has answered: each answer that callers get for it is one of these.
+//! The store's requests and answers: each answer that callers get is one of these.
 
 use std::any::Any;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Fault, Kind, Life, fault};
 
-/// What a limiter is asked to do.
+/// An operation of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is the verb of its name
 pub enum Op {
@@ -33,7 +33,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// Whether it gives something back, or changes what is given.
+    /// Returns whether it gives something back, or changes a grant.
     pub(super) fn loosens(self) -> bool {
         use Op::*;
         !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
@@ -55,9 +55,9 @@ impl Op {
     }
 }
 
-/// What a call comes to.
+/// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum Answer {
     Decision(Decision),
     Adjusted(Adjusted),
@@ -68,7 +68,7 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Whether something was changed, of what decisions do not tell.
+    /// Returns whether something was changed, for answers other than decisions.
     pub(super) fn is_written(&self) -> bool {
         match self {
             Answer::Adjusted(adjusted) => adjusted.amount > 0,
@@ -92,7 +92,7 @@ pub(in crate::simulation) struct Asked {
 }
 
 impl Asked {
-    /// Returns what a command asks for which was answered so.
+    /// Returns the request of a command with these answers.
     pub(in crate::simulation) fn of(
         command: &AnyCommand,
         answers: &[Answer],
@@ -100,7 +100,7 @@ impl Asked {
     ) -> Option<Self> {
         let call = command.encode_text();
         let mut arguments: Vec<&[u8]> = call.arguments().collect();
-        // How a stored limit is followed, whatever limit the command names.
+        // The last argument says how the command follows a stored limit, whatever limit it names.
         let is_followed = arguments.last().is_some_and(|last| last.starts_with(b"*"));
         if is_followed {
             arguments.pop();
@@ -170,7 +170,7 @@ impl Limits {
         Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
     }
 
-    /// Whether commands tell one from the other.
+    /// Returns whether commands distinguish the two limits.
     pub(super) fn differ(&self) -> bool {
         self.own != self.other
     }
@@ -251,7 +251,7 @@ pub(super) struct Given {
     pub(super) op: Op,
     pub(super) cost: u64,
     is_other: bool,
-    /// Without what is the caller's own.
+    /// The answer without the parts that are the caller's own.
     answer: Answer,
     turn_us: u64,
 }
@@ -271,7 +271,7 @@ impl Given {
     }
 }
 
-/// Leaves what is not the caller's own, and returns the turn, in microseconds.
+/// Removes the parts that are the caller's own, and returns the turn, in microseconds.
 fn bare(decision: &mut Decision) -> u64 {
     decision.verdict = decision.shadow.take().unwrap_or(decision.verdict);
     std::mem::take(&mut decision.turn_after).as_micros() as u64 // far below 2^63
@@ -310,10 +310,10 @@ pub(super) struct Taken {
 #[derive(Clone)]
 struct Claim {
     told: Told,
-    /// Without what is the caller's own.
+    /// The answer without the parts that are the caller's own.
     answer: Answer,
     turn_us: u64,
-    /// How many permits an admission may have brought beside its own.
+    /// How many permits an admission may have taken ahead, in addition to its own.
     ahead: u64,
     is_shadow: bool,
 }
@@ -400,7 +400,8 @@ impl Answers {
     }
 }
 
-/// Whether it is the same answer; of one that has brought permits ahead, with what is left of these.
+/// Returns whether both answers are the same. The `remaining` of an admission that took permits
+/// ahead may also count those.
 fn is_same(given: &Answer, told: &Answer, more: u64, ahead: u64) -> bool {
     match (given, told) {
         (Answer::Decision(given), Answer::Decision(told)) if ahead > 0 && told.is_allowed() => {

@@ -30,7 +30,7 @@ struct Holder {
     token: u64,
 }
 
-/// What a job is sure of.
+/// A grant that a job surely holds.
 #[derive(Clone, Copy)]
 pub(super) struct Grant {
     pub(super) job: usize,
@@ -39,7 +39,7 @@ pub(super) struct Grant {
     pub(super) until_us: u64,
 }
 
-/// What the store, and the world, know.
+/// The store's answers and the world's events, for the checks of the judge.
 pub(super) struct Known<'j, O> {
     pub(super) store: &'j O,
     pub(super) replies: &'j Replies,
@@ -48,7 +48,7 @@ pub(super) struct Known<'j, O> {
 }
 
 impl<O> Known<'_, O> {
-    /// Whether a failover or a clock may have ended what was begun then.
+    /// Returns whether a failover or a clock may have ended a grant that began at this time.
     pub(super) fn is_shaken(&self, begun_us: u64) -> bool {
         let is_shaken = self.shaken_us.is_some_and(|shaken_us| begun_us <= shaken_us);
         self.exempt.is(Exempt::Shaken, is_shaken)
@@ -92,7 +92,8 @@ impl Holders {
         self.exclusion(now_us, known.shaken_us)
     }
 
-    /// Its work goes on, and nobody has asked whether it is held: the lease of the store lasts yet.
+    /// A job works on its grant without a check that it is held: its lease in the store has not
+    /// ended.
     pub(super) fn works(
         &self,
         job: usize,
@@ -139,7 +140,7 @@ impl Holders {
             |key: &String| known.replies.since(key, node, held.begun_us).any(is_refusal);
         let has_refusal = keys_of(what).iter().any(is_refused);
         match loss {
-            // Of a quorum, the last lease to be lost says why.
+            // In a quorum, the last lease to be lost gives the reason.
             _ if what == What::Quorum && now_us < held.until_us && !has_refusal => {
                 return wrong("the leases of a majority last yet");
             }
@@ -183,7 +184,7 @@ impl Holders {
         let (mut permits, mut readers, mut writers) = (0, 0, 0);
         for ((_, what), _) in live.clone() {
             match what {
-                // The other one of both is told by itself.
+                // `Both` counts one lock: its other lock has a report of its own.
                 What::Lock { .. } | What::Both => locks += 1,
                 What::Other => others += 1,
                 What::Permits(count) => permits += count,

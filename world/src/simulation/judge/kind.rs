@@ -1,13 +1,13 @@
-//! What can be wrong in a world.
+//! The kinds of faults in a world.
 
 use std::fmt;
 
-/// What did not hold.
+/// A fault: a property that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// What kind of thing it is.
+    /// The kind of fault.
     pub kind: Kind,
-    /// What happened.
+    /// A description of the fault.
     pub what: String,
 }
 
@@ -17,10 +17,11 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Declares what can be wrong: the property that does not hold, and what it says here.
+/// Declares the kinds of faults: for each, the property that does not hold, and its statement for
+/// worlds.
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident: $property:literal, $statement:literal;)*) => {
-        /// What can be wrong.
+        /// A kind of fault.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Kind {
@@ -47,13 +48,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// More was told to be admitted than the store has charged.
+    /// Callers saw more admitted than the store has charged.
     Uncharged: "E1 to E8", "no more is told to be admitted than the store has charged";
     /// More was charged than was asked for: a request was charged twice, or was said not to be done.
     ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
     /// The store has admitted more than the limit allows (E1 to E5), or a share of it.
     Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
-    /// A caller was told what the store has not decided.
+    /// A caller got an answer that the store has not decided.
     Untold: "D11", "callers are told what the store has decided for them, once";
     /// A caller in line was admitted before another one that had joined before it.
     Overtaken: "D16", "callers of one process are admitted in the order in which they came";
@@ -71,23 +72,23 @@ kinds! {
     Abandoned: "D10", "a call that all of its callers have left is given up";
     /// A request is not sent, and nothing is in its way.
     Unsent: "D10", "a request waits for no calls but those that fill all the room";
-    /// Two hold what one can, by their own clocks (L1, L6).
+    /// Two holders of an exclusive grant, by their own clocks (L1, L6).
     Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
     /// The store's lease is shorter than its holder believes (L6).
     Lease: "L6", "the lease of the store lasts until the holder's own deadline";
     /// Something was lost without a cause, or while nothing went wrong.
     Lost: "L6", "nothing is lost without a cause, or while all is well";
-    /// The lock was free, and a waiter was not told, or did not come.
+    /// The lock was free, and a waiter was not notified, or did not come.
     Idle: "L12", "no lock is free for long while somebody waits for it";
     /// A caller in line, or a writer, was passed by one that came after it.
     Jumped: "L9", "nobody passes a caller in line, and no reader a writer that waits";
-    /// A caller was told what no store has answered.
+    /// A caller got an answer that no store has given.
     Unanswered: "L3", "callers are told what their store has answered, by that call";
     /// A wait was given up before its time.
     Early: "L8", "a caller that waits is denied when its time is over, not before";
     /// A value was built while there is a fresh one.
     Rebuilt: "L7", "no value is built while there is a fresh one";
-    /// A value took what was written by an older grant, or refused the newest (L7).
+    /// A value accepted a write of an older grant, or refused the newest (L7).
     Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
     /// One result became two.
     RanTwice: "L10", "what runs once has one result";
@@ -101,7 +102,7 @@ kinds! {
     Leak: "L8", "what nobody holds is free";
     /// A job does not end.
     Starved: "L8", "every job ends once all is well";
-    /// A reservation is not settled, or not as its caller was told.
+    /// A reservation is not settled, or not in agreement with its caller's answer.
     Unsettled: "D15", "a reservation is settled as its caller was told";
     /// Something goes on for ever.
     Endless: "L8", "every world comes to rest";

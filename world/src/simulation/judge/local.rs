@@ -1,4 +1,5 @@
-//! What a process may decide by itself: denials that it was told, and permits that it has taken ahead.
+//! The decisions that a process may make by itself, from denials that it knows and permits taken
+//! ahead.
 
 use lockage_core::{Decision, DenialReason, Verdict};
 
@@ -6,16 +7,16 @@ use super::accounts::Ran;
 use super::answers::{Taken, Told};
 use super::{Fault, Kind, fault};
 
-/// What one life of a node knows of an id.
+/// The knowledge of one life of a node about an id.
 #[derive(Default)]
 pub(super) struct Local {
     denials: Vec<Denial>,
-    /// When it last changed the id by itself: what was asked before is out of date.
+    /// When it last changed the id by itself: earlier answers are out of date.
     changed_us: u64,
     /// When it last changed all of the id, and dropped permits.
     dropped_us: u64,
     ahead: Vec<Ahead>,
-    /// What was spent of these at one moment, in which callers are told in any order.
+    /// How much of these was spent at one moment, in which callers get their answers in any order.
     spent: (u64, u64),
 }
 
@@ -36,14 +37,14 @@ pub(super) struct Denial {
     spans_us: [u64; 3],
 }
 
-/// How old a denial may be, and by how much older it may be told than it is.
+/// How old a denial may be, and how much older than its actual age it may be reported.
 #[derive(Clone, Copy)]
 pub(super) struct Ages {
     pub(super) longest_us: u64,
     pub(super) slack_us: u64,
 }
 
-/// Permits that the store has granted beside those of a request.
+/// Permits that the store has granted in addition to those of a request.
 struct Ahead {
     at_us: u64,
     left: u64,
@@ -78,7 +79,8 @@ impl Denial {
         })
     }
 
-    /// Whether it is why this was denied here: it holds yet, and no span is longer than what is left of it.
+    /// Returns whether it explains this local denial: it has not ended, and no reported span
+    /// exceeds the rest of its own.
     fn explains(&self, told: &Told, decision: &Decision, ages: Ages) -> bool {
         let spans = match decision.shadow.unwrap_or(decision.verdict) {
             Verdict::Denied { retry_after, reason } if reason == self.reason => {
@@ -108,7 +110,8 @@ impl Denial {
 }
 
 impl Local {
-    /// It begins to change the id, or has ended to, and forgets what it knows. What grants permits does not do so.
+    /// It begins or ends a change of the id, and forgets its knowledge. A change that grants
+    /// permits does not count.
     pub(super) fn forgets(&mut self, is_key: bool, now_us: u64) {
         self.changed_us = now_us;
         self.denials.retain(|denial| denial.sent_us >= now_us);
@@ -129,7 +132,8 @@ impl Local {
         self.denials.iter_mut().filter(is_it).for_each(|denial| denial.is_learned = true);
     }
 
-    /// The store has said that so much fits under a limit: no smaller cost is denied here by what is known from before.
+    /// The store has room for `fits` under a limit: earlier denials no longer explain the denial of
+    /// a cost that fits.
     pub(super) fn contradicted(&mut self, fits: u64, at_us: u64, is_of: impl Fn(bool) -> bool) {
         self.denials.retain(|known| {
             known.cost > fits || known.at_us >= at_us || !known.is_learned || !is_of(known.is_other)
@@ -137,7 +141,7 @@ impl Local {
     }
 
     pub(super) fn denied(&mut self, denial: Denial) {
-        // What has ended explains nothing any more.
+        // Ended denials explain nothing.
         if self.denials.len() >= 32 {
             let now_us = denial.at_us;
             self.denials.retain(|known| {
@@ -169,7 +173,8 @@ impl Local {
         }
     }
 
-    /// The store has granted more than the request: of what was under way at a change of the key, nothing is held.
+    /// The store has granted more than the request. If the request was under way at a change of the
+    /// key, the limiter keeps none of it.
     pub(super) fn takes_ahead(&mut self, told: &Told, taken: Taken) {
         if taken.more > 0 && taken.sent_us >= self.dropped_us {
             let (at_us, left) = (taken.latest_us, taken.more);
@@ -177,7 +182,8 @@ impl Local {
         }
     }
 
-    /// A request is admitted by permits that were taken ahead, of which so many are left.
+    /// A request is admitted by permits that were taken ahead; the decision reports how many of
+    /// these are left.
     pub(super) fn spends(
         &mut self,
         told: &Told,

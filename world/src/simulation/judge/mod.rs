@@ -1,4 +1,4 @@
-//! What must hold, told from what programs were told and what the store has done.
+//! The judge of worlds: it compares the reports of programs with the runs of the store.
 
 mod accounts;
 mod answers;
@@ -41,7 +41,7 @@ use waits::{Stood, Waited, Waits};
 /// A node, and which of its lives.
 pub(super) type Life = (usize, u32);
 
-/// When a program was told something: since its task was polled, until now.
+/// When a program got something: between the poll of its task and now.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Times {
     pub(super) polled_us: u64,
@@ -55,12 +55,12 @@ impl Times {
     }
 }
 
-/// What the store would say now.
+/// The store's answers of this moment.
 pub(super) trait Oracle {
     /// Whether it would deny a request for a key.
     fn would_deny(&self, key: &str, cost: u64) -> bool;
 
-    /// Returns what it would answer if a reservation were settled with this cost.
+    /// Returns the answer to the settlement of a reservation with this cost.
     fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
 
     /// How many reservations of an id are kept.
@@ -82,14 +82,14 @@ pub(super) trait Oracle {
 pub(super) struct Judge {
     pub(super) accounts: Accounts,
     pub(super) holders: Holders,
-    /// What was not judged, and why.
+    /// The number of unjudged cases, by reason.
     pub(super) exempt: Exemptions,
     pub(super) waits: Waits,
     pub(super) replies: Replies,
     pub(super) stood: Stood,
     pub(super) values: Values,
     pub(super) latches: Latches,
-    /// How many replicas have what stores have answered to a node, and when.
+    /// How many replicas have the store's answers to a node, and when.
     replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
     breakers: Breakers,
@@ -115,14 +115,15 @@ impl Judge {
         }
     }
 
-    /// The store forgets something until then, or its clock was set: what was begun before is excused.
+    /// The store forgets something until then, or its clock was set: anything begun earlier is
+    /// excused.
     pub(super) fn shaken(&mut self, until_us: u64) {
         self.shaken_us = self.shaken_us.max(Some(until_us));
         self.accounts.shaken(until_us);
         self.values.shaken();
     }
 
-    /// A program of a life of a node was told something.
+    /// A program in a life of a node reports something.
     pub(super) fn saw(
         &mut self,
         life: Life,
@@ -210,7 +211,7 @@ impl Judge {
                 let is_told = |(of, at_us, replicas): &(usize, u64, u32)| {
                     *of == node && *at_us >= since_us && (*replicas > 0) == is_enough
                 };
-                // Nor has one what the store has lost.
+                // A write that the store has lost is on no replica either.
                 if !self.replicated.iter().any(is_told) && !known.is_shaken(since_us) {
                     let what = format!("since {since_us} us, a replica has it: {is_enough}");
                     return fault(Kind::Unanswered, what);

@@ -1,6 +1,7 @@
-//! What stores have answered about locks, latches and values, and whether callers were told that.
+//! The store's answers about locks, latches and values, and whether callers got them.
 //!
-//! One judge for all verbs: a caller is told what its store has answered to its process, after the call began.
+//! One judge serves all verbs: a caller's answer is one that its store gave its process after the
+//! call began.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,16 +15,16 @@ use super::{Fault, Kind, fault};
 use crate::simulation::plan::What;
 use crate::simulation::store::keys_of;
 
-/// What a store answers, or a caller is told.
+/// An answer of a store, or of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum HolderAnswer {
-    /// It is held by this token, so often; of a semaphore, so many permits.
+    /// This token holds it, `holds` times; for a semaphore, `holds` is the number of permits.
     Held {
         token: u64,
         holds: u64,
     },
-    /// The owner has so many holds left.
+    /// The owner has this many holds left.
     Released {
         holds: u64,
     },
@@ -31,11 +32,11 @@ pub enum HolderAnswer {
     Refused {
         by: Option<u64>,
     },
-    /// It is free, and so many come first.
+    /// It is free, but others come first.
     Queued {
         ahead: u64,
     },
-    /// Others hold it for so long, or what this owner reads.
+    /// Others hold it for this long, or this owner reads it.
     InUse {
         for_us: u64,
         is_upgrade: bool,
@@ -66,7 +67,7 @@ pub enum HolderAnswer {
     },
 }
 
-/// What each store key was asked, by node, and when it has answered what.
+/// The store's answers for each key, by node and time.
 #[derive(Default)]
 pub(in crate::simulation) struct Replies(BTreeMap<String, Vec<Given>>);
 
@@ -93,7 +94,7 @@ impl Replies {
         }
     }
 
-    /// What the store has answered a node since then, the latest first.
+    /// Returns the store's answers to a node since then, the latest first.
     pub(super) fn since(
         &self,
         key: &str,
@@ -105,7 +106,8 @@ impl Replies {
         late.filter(move |given| given.node == node).map(|given| &given.answer)
     }
 
-    /// A caller of a node is told this by a call for one of these keys that was answered between then and now.
+    /// Checks a caller's answer: a call for one of these keys was answered so, between then and
+    /// now.
     pub(super) fn told(
         &self,
         keys: &[String],
@@ -125,7 +127,7 @@ impl Replies {
 }
 
 impl Replies {
-    /// A quorum's release was answered by so many servers.
+    /// Checks that this many servers have answered a quorum's release.
     pub(super) fn released_on(
         &self,
         servers: usize,
@@ -148,7 +150,7 @@ impl Replies {
 }
 
 impl HolderAnswer {
-    /// What a store answers, if it is about what is held, counted down or kept.
+    /// Returns the store's answer, if it is about a hold, a count or a kept value.
     fn of(outcome: &AnyOutcome) -> Option<HolderAnswer> {
         fn is<T: 'static>(outcome: &AnyOutcome) -> Option<&T> {
             outcome.downcast_ref()

@@ -1,4 +1,4 @@
-//! What programs report: their calls and answers, and their work.
+//! The reports of programs: their calls and answers, and their work.
 
 use lockage::locks::Loss;
 use lockage_core::{Decision, Origin, Reservation, Settlement};
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::{Answer, HolderAnswer, LatchChange, Op};
 use crate::simulation::plan::What;
 
-/// What a program was told, or did. All but decisions and losses can be written down.
+/// A report of a program: an answer, or an action. All but decisions and losses can be serialized.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum Seen {
     /// It asks for this, or for more of it.
     Asked {
@@ -20,7 +20,8 @@ pub enum Seen {
     Alone {
         id: usize,
     },
-    /// What it has asked for since then: of one that waits, with the time that was left of its wait by its own clock.
+    /// It got the decision of a request from that time. A waiting request also reports the rest of
+    /// its wait by its own clock.
     #[serde(skip)]
     Decided {
         id: usize,
@@ -58,7 +59,7 @@ pub enum Seen {
         caller: usize,
         is_admitted: bool,
     },
-    /// It begins to change what is charged to an id; or also what was granted before.
+    /// It begins to change the charges of an id, or also its earlier grants.
     Changes {
         id: usize,
         is_key: bool,
@@ -93,7 +94,7 @@ pub enum Seen {
         cost: u64,
         actual: u64,
     },
-    /// It was told this of a reservation that it settles with that cost.
+    /// It got this answer to the settlement of a reservation with that cost.
     #[serde(skip)]
     Settled {
         id: usize,
@@ -130,23 +131,23 @@ pub enum Seen {
         at_us: u64,
         denial: Option<HolderAnswer>,
     },
-    /// It was told this about one of these keys by a call that began then.
+    /// It got this answer for one of these keys, to a call that began then.
     Told {
         keys: Vec<String>,
         since_us: u64,
         answer: HolderAnswer,
     },
-    /// So many servers have answered a release that began then.
+    /// This many servers have answered a release that began then.
     ReleasedOn {
         servers: usize,
         since_us: u64,
     },
-    /// So many replicas have what it was granted by a call that began then, or too few.
+    /// Enough replicas have the grant of a call that began then, or too few.
     Acknowledged {
         is_enough: bool,
         since_us: u64,
     },
-    /// So many replicas have what a store has answered.
+    /// This many replicas have an answer of a store.
     Replicated {
         replicas: u32,
     },
@@ -157,12 +158,13 @@ pub enum Seen {
         token: u64,
         until_us: u64,
     },
-    /// It works on what it holds, and has not asked whether it is held yet.
+    /// It works on its grant, and has not checked that it is still held.
     Works {
         job: usize,
         what: What,
     },
-    /// It begins what one does for all, in a call that began then; goes on with it; or has done it.
+    /// It begins the work that one does for all, in a call that began then; goes on with it; or has
+    /// done it.
     Begins {
         job: usize,
         of: Common,
@@ -185,7 +187,7 @@ pub enum Seen {
     },
     /// An observer panics.
     ObserverPanicked,
-    /// Locks of its own are gone, right after what it held.
+    /// It dropped its own locks, right after their grant.
     DroppedLocks,
     /// Locks of its own were closed, which held this.
     ClosedLocks {
@@ -198,7 +200,7 @@ pub enum Seen {
         what: What,
         loss: Loss,
     },
-    /// It writes the value that the lock protects, and was told whether that is accepted.
+    /// It writes the value that the lock protects, or learns whether the value accepts that.
     Writes {
         job: usize,
         token: u64,
@@ -212,7 +214,7 @@ pub enum Seen {
         since_us: u64,
         result: String,
     },
-    /// It changes a latch, was told that this is not done, or that the gate is open or was counted down.
+    /// It changes a latch, learns that this is not done, or that the gate is open or was counted down.
     ChangesLatch(LatchChange),
     LatchIsAsBefore(LatchChange),
     CountedDown,
@@ -243,9 +245,9 @@ pub enum Seen {
     },
 }
 
-/// What one does for all.
+/// Work that one job does for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it is called
+#[allow(missing_docs)] // each is named after its content
 pub enum Common {
     /// It builds the cached value.
     Page,

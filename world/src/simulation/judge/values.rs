@@ -21,8 +21,8 @@ pub(in crate::simulation) struct Values {
     counted: u64,
     /// When invalidations began and ended.
     invalidations: Vec<(u64, u64)>,
-    /// Who builds or does what one does for all, since when, and those whose work another one has begun
-    /// anew: when they began, and when that one did.
+    /// The job that builds or does the work for all, and since when; and the jobs whose work
+    /// another one has begun anew: when they began, and when that one did.
     builders: BTreeMap<Common, (usize, u64)>,
     superseded: BTreeMap<(Common, usize), (u64, u64)>,
     /// When a lock was freed by force.
@@ -56,7 +56,7 @@ impl Values {
         }
     }
 
-    /// The store may have forgotten what it has accepted, and results. What it is told from now on it remembers again.
+    /// The store may have forgotten accepted tokens and results. It remembers later ones.
     pub(super) fn shaken(&mut self) {
         (self.newest, self.result) = (0, None);
     }
@@ -115,7 +115,7 @@ impl Values {
         }
     }
 
-    /// Somebody was told that the gate is open, after it was set.
+    /// A caller learned that the gate is open, after it was set.
     pub(super) fn opened(&self, known: &Known<impl Oracle>) -> Result<(), Fault> {
         let Values { counted, count, .. } = self;
         if let [set_us] = self.sets[..]
@@ -127,7 +127,7 @@ impl Values {
         Ok(())
     }
 
-    /// A job begins what one does for all.
+    /// A job begins the work that one does for all.
     pub(super) fn begins(
         &mut self,
         job: usize,

@@ -1,4 +1,5 @@
-//! Those that wait: in which order they come, how long what they wait for is free, and when they give up.
+//! The judge of waiters: their order, how long the resource is free while they wait, and when they
+//! give up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use super::{Exempt, Exemptions, Fault, Kind, Times, fault};
 use crate::simulation::plan::{MILLI, Network, Plan, What, Work};
 use crate::simulation::store::{GATE, LOCK, OTHER, PLACES, TABLE, keys_of};
 
-/// What somebody waits for, as far as it is known at once whether it is free.
+/// A resource that a job waits for, if one look shows whether it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::simulation) enum Need {
     Lock,
@@ -21,14 +22,14 @@ pub(in crate::simulation) enum Need {
 
 pub(in crate::simulation) struct Waits {
     waiters: BTreeMap<usize, Waiter>,
-    /// When each job has asked for what it holds.
+    /// When each job began the request for its grant.
     begun: BTreeMap<usize, u64>,
     /// When the latest wait of each job ended.
     ended: BTreeMap<usize, u64>,
-    /// Since when what somebody waits for is free.
+    /// When each awaited resource became free.
     free_since_us: BTreeMap<Need, u64>,
     bounds: Bounds,
-    /// A waiter could not listen: until then it is unknown whether it is told.
+    /// A waiter could not listen: until then it may miss notifications.
     unsure_until_us: u64,
 }
 
@@ -46,7 +47,7 @@ struct Bounds {
     idle_us: Option<u64>,
     /// As long, once all is well.
     well: (u64, u64),
-    /// The answer to one question is on its way for so long, and so long takes what is asked last.
+    /// How long one answer travels, and how long the last request takes.
     travel_us: u64,
     last_us: u64,
     timeout_us: u64,
@@ -152,7 +153,7 @@ impl Waits {
         if let Some(need) = Need::of(what)
             && !self.needs(need.key()).contains(&need)
         {
-            // Nobody has looked whether it is free.
+            // Nothing has checked yet whether it is free.
             self.free_since_us.remove(&need);
         }
         self.waiters.insert(job, Waiter { what, since_us: now_us });
@@ -169,17 +170,19 @@ impl Waits {
         self.waiters.remove(&job);
     }
 
-    /// By when a job was granted what it holds: it may ask for the same again before it says that it holds it.
+    /// Returns by when a job had its grant: it may ask for the same again before it reports the
+    /// grant.
     pub(super) fn granted_us(&self, job: usize) -> Option<u64> {
         self.ended.get(&job).copied()
     }
 
-    /// When a job has asked for what it holds.
+    /// Returns when a job began the request for its grant.
     pub(super) fn begun_us(&self, job: usize) -> Option<u64> {
         self.begun.get(&job).copied()
     }
 
-    /// L9: a job has got what another one has waited for in line before it came, or what a writer has waited for.
+    /// L9: a job got a grant. It passed no earlier waiter in line, and no reader passed a waiting
+    /// writer.
     pub(super) fn got(&self, job: usize, what: What) -> Result<(), Fault> {
         let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
             return Ok(());
@@ -235,7 +238,7 @@ impl Waits {
         replies.told(&keys, node, since_us.max(last_us), denial)
     }
 
-    /// What jobs wait for at this key.
+    /// Returns the needs of the jobs that wait for this key.
     pub(in crate::simulation) fn needs(&self, key: &str) -> BTreeSet<Need> {
         let all = self.waiters.values().filter_map(|waiter| Need::of(waiter.what));
         all.filter(|need| need.key() == key).collect()
@@ -259,12 +262,12 @@ impl Waits {
         }
     }
 
-    /// A waiter could not listen, and learns of what is free when it polls.
+    /// A waiter could not listen, and learns by polls that the resource is free.
     pub(in crate::simulation) fn polls(&mut self, now_us: u64) {
         self.unsure_until_us = now_us + self.bounds.poll_us;
     }
 
-    /// Somebody comes to what is waited for, or ends to wait for it: it was not free for long meanwhile.
+    /// A job starts or ends a wait: the resource was not free for long meanwhile.
     pub(in crate::simulation) fn idle(
         &self,
         now_us: u64,

@@ -38,14 +38,15 @@ impl Plan {
         if self.is_calm_but_for(Wrong::is_of_runtime) { 0 } else { self.sure_us() }
     }
 
-    /// Returns for how long the lock may be free while a caller waits for it, if that is known: a poll, or without one
-    /// the way of a notification, and what the withdrawal of others takes.
+    /// Returns for how long the lock may be free while a caller waits for it, if that is known: a
+    /// poll, or without one the way of a notification, and the time that the withdrawal of others
+    /// takes.
     pub(in crate::simulation) fn longest_idle_us(&self) -> Option<u64> {
         let Network { least_us, most_us, .. } = self.network;
         let poll_us = if self.terms.wake_ups { 0 } else { 100 * MILLI };
         let breaks = |wrong| matches!(wrong, Wrong::Break { .. });
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
-        // What was under way is settled within a few timeouts.
+        // Calls under way are settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
         // A slot may be on its way.
         let moving_us = if self.link.is_some() { 4 * STEP_US } else { 0 };
@@ -53,7 +54,8 @@ impl Plan {
         is_known.then_some(poll_us + calls_us + broken_us + moving_us)
     }
 
-    /// Returns when all is well, and what dead processes held, or the store holds without a holder, is free.
+    /// Returns when all is well, and all grants of dead processes and all grants without a holder
+    /// have ended.
     pub(in crate::simulation) fn freed_us(&self) -> u64 {
         let lease_us = self.lease_us + self.lease_us / 100 + 4 * self.timeout_us;
         let freed = self.troubles.iter().filter_map(|trouble| match trouble.what {

@@ -29,7 +29,7 @@ impl Plan {
         }
     }
 
-    /// Denials are overtaken by what makes room, on their way to one process with a deny cache.
+    /// Calls that make room overtake denials, on their way to one process with a deny cache.
     fn overtake(&mut self, draw: &mut Draw) {
         let kind = draw.one_of(&["fixed-window", "sliding-log", "sliding-window"]);
         self.limit = format!("{kind} {}/3s", draw.between(1, 4)).parse().expect("a limit");
@@ -158,7 +158,7 @@ impl Plan {
         }
     }
 
-    /// All wait for a latch and rely on being told, and some go when they are.
+    /// All wait for a latch and rely on notifications, and some go when they get one.
     fn wake_all(&mut self, draw: &mut Draw) {
         self.calm_down(draw);
         self.keep_us = 100 * FOREVER;
@@ -200,7 +200,7 @@ impl Plan {
         }
     }
 
-    /// Waiters rely on being told, one after the other, and some go when they are.
+    /// Waiters rely on notifications, one after the other, and some go when they get one.
     fn wake_one(&mut self, what: What, draw: &mut Draw) {
         match draw.chance(400) {
             true => self.break_connections(draw),

@@ -1,4 +1,5 @@
-//! Draws a plan. What is drawn is biased towards the moments at which something ends: leases, windows, waits and calls.
+//! Draws a plan. The draws are biased towards the moments at which something ends: leases, windows,
+//! waits and calls.
 
 use lockage_core::{Limit, REMEMBERED_REQUESTS};
 
@@ -77,7 +78,7 @@ impl Plan {
             _ => {}
         }
         if plan.options.stored.is_some() && draw.chance(300) {
-            // What is stored may be unlike the default.
+            // The stored limit may differ from the default.
             plan.other = calendar(draw);
         }
         for _ in 0..draw.between(2, 10) {
@@ -109,8 +110,8 @@ impl Plan {
         plan
     }
 
-    /// Lets some work on without asking whether what it holds is held yet, some close their locks, and some worlds lose a
-    /// key.
+    /// Lets some jobs work without a check that their grant is held, some close their locks, and
+    /// some worlds lose a key.
     fn hold_otherwise(&mut self, theme: Theme, draw: &mut Draw) {
         let (is_blind, closes) = (draw.chance(300), draw.chance(100));
         for job in &mut self.jobs {
@@ -125,7 +126,8 @@ impl Plan {
             let key = draw.one_of(&[LOCK, PLACES, TABLE, GATE, VALUE, CACHED, DONE]);
             let at_us = draw.between(0, self.heal_us);
             self.troubles.push(Trouble { at_us, what: Wrong::Evict { key } });
-            // What its holder cannot release, and what comes late once nothing is remembered, ends by itself.
+            // A grant that its holder cannot release, and a late request that the store no longer
+            // knows, end by themselves.
             (self.lease_us, self.network.stuck) = (self.lease_us.min(10 * SECOND), 0);
         }
     }
@@ -139,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// Leaves nothing but connections that break, and waiters that rely on being told.
+    /// Leaves only breaks of connections to go wrong, and lets waiters rely on notifications.
     pub(super) fn break_connections(&mut self, draw: &mut Draw) {
         self.calm_down(draw);
         self.keep_us = 100 * FOREVER;
@@ -278,7 +280,7 @@ impl Plan {
         if let Work::Hold { what: What::Permits(count), wait_us: 1.., .. } = &mut work
             && focus.is_some()
         {
-            // What several leave at once is for as many waiters.
+            // Several permits that one job releases at once would be for as many waiters.
             *count = 1;
         }
         // One that looks at all takes many.
@@ -352,7 +354,8 @@ impl Plan {
         Work::Hold { what, wait_us, for_us, end, is_own, again: draw.chance(250) }
     }
 
-    /// With request ids, a late copy of a request is no new one as long as it is remembered: among so many of its key.
+    /// Keeps the requests with an id to as many as their key remembers, so that a late copy is no
+    /// new request.
     fn stay_remembered(&mut self) {
         let mut left = REMEMBERED_REQUESTS as u32;
         for job in &mut self.jobs {
@@ -378,7 +381,7 @@ impl Plan {
             1 => Wrong::Die { node, polls: draw.between(1, 9) as u32 },
             2..=3 => Wrong::Pause { node, for_us },
             4..=5 => {
-                // A request may be sent by what was read before.
+                // The process may send a request by its last reading of the clock.
                 let for_us = for_us.min(self.timeout_us / 4);
                 Wrong::Stall { node, reads: draw.between(1, 6) as u32, for_us }
             }

@@ -74,7 +74,7 @@ impl Network {
     }
 }
 
-/// One limit or several, of which what is left tells what was charged.
+/// Draws one limit or several, whose `remaining` shows the charges.
 pub(super) fn limit_of(draw: &mut Draw) -> Limit {
     let parts = if draw.chance(150) { 2 } else { 1 };
     let texts: Vec<String> =

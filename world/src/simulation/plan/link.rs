@@ -1,4 +1,5 @@
-//! How stores are reached in worlds in which the shipped one speaks to servers, and what goes wrong on the way.
+//! The way to stores in worlds in which the shipped one talks to servers, and the failures on that
+//! way.
 
 use super::{Plan, SECOND, Trouble, Wrong};
 use crate::simulation::draw::Draw;
@@ -10,7 +11,7 @@ pub(in crate::simulation) struct Link {
     pub(in crate::simulation) is_cluster: bool,
     /// Whether channels are sharded.
     pub(in crate::simulation) is_sharded: bool,
-    /// When each node calls many keys at once, beside its jobs.
+    /// When each node calls many keys at once, in addition to its jobs.
     pub(in crate::simulation) sweep_us: Option<u64>,
     /// The server has lost its scripts.
     pub(in crate::simulation) forgets: u32,
@@ -30,7 +31,7 @@ pub(in crate::simulation) struct Link {
     pub(in crate::simulation) closes: u32,
     /// The connection is closed after it has run.
     pub(in crate::simulation) cuts: u32,
-    /// The connection carries nothing any more, and nobody is told.
+    /// The connection carries nothing any more, and neither side notices.
     pub(in crate::simulation) silences: u32,
     /// After so long without a request a connection carries nothing any more.
     pub(in crate::simulation) idle_us: Option<u64>,

@@ -1,4 +1,4 @@
-//! What there is in a world, and what goes wrong in it: all of it drawn from one seed.
+//! The parts of a world and its failures: all of it drawn from one seed.
 
 mod bounds;
 mod close;
@@ -22,10 +22,10 @@ use super::servers::STEP_US;
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
 
-/// What there is, and what goes wrong.
+/// The parts of a world, and its failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What all chance is drawn from.
+    /// The seed of all chance.
     pub seed: u64,
     /// Nothing goes wrong from then on, in microseconds.
     pub heal_us: u64,
@@ -35,14 +35,14 @@ pub struct Plan {
     pub(super) runtimes: u64,
     /// The limit of each id.
     pub limit: Limit,
-    /// What a limit is changed to.
+    /// The limit to which a limit is changed.
     pub(super) other: Limit,
     pub(super) options: Options,
     pub(super) timeout_us: u64,
     /// For how long a grant lasts, in microseconds.
     pub lease_us: u64,
     pub(super) permits: u64,
-    /// What opens the latch.
+    /// The count that opens the latch.
     pub(super) count: u64,
     pub(super) terms: Terms,
     /// For how long values that one builds for all are kept.
@@ -54,12 +54,12 @@ pub struct Plan {
     pub(super) troubles: Vec<Trouble>,
 }
 
-/// What programs are about.
+/// The subject of a world's programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Theme {
     /// They ask limiters.
     Limiters,
-    /// They ask limiters that deny and refill nothing, and whose store so tells all that it has charged.
+    /// They ask limiters that deny and refill nothing, so that their store shows all charges.
     Charges,
     /// They hold permits, sides of a read-write lock, and locks.
     Locks,
@@ -99,7 +99,7 @@ impl fmt::Display for Theme {
     }
 }
 
-/// What the limiters of all nodes are set to.
+/// The settings of the limiters of all nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Options {
     pub(super) idempotency: bool,
@@ -117,7 +117,7 @@ pub(super) struct Options {
     pub(super) max_age_us: Option<u64>,
     /// When the fallback stands in, if not as usual.
     pub(super) circuit: Option<Circuit>,
-    /// What the fallback takes for a limit that was not read.
+    /// The limit that the fallback uses for one that was not read.
     pub(super) unread: Option<Unread>,
 }
 
@@ -140,13 +140,13 @@ pub(super) enum Unread {
 /// How a limit is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stored {
-    /// Whether it is on what each client uses by itself.
+    /// Whether it applies to the usage of each client alone.
     pub(super) is_per_client: bool,
     /// For how long it is kept.
     pub(super) keep_us: Option<u64>,
 }
 
-/// What is done while the store does not answer.
+/// The behavior while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instead {
     Open,
@@ -155,7 +155,7 @@ pub(super) enum Instead {
     Share,
 }
 
-/// What the locks of all nodes are set to.
+/// The settings of the locks of all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Whether waiters listen.
@@ -173,15 +173,15 @@ pub(super) struct Terms {
 pub(super) struct Network {
     pub(super) least_us: u64,
     pub(super) most_us: u64,
-    /// Of a thousand messages, so many are lost.
+    /// How many of a thousand messages are lost.
     pub(super) lost: u32,
-    /// Of a thousand messages, so many take up to a timeout.
+    /// How many of a thousand messages take up to a timeout.
     pub(super) late: u32,
-    /// Of a thousand requests, so many arrive right where something ends.
+    /// How many of a thousand requests arrive right when something ends.
     pub(super) aimed: u32,
-    /// Of a thousand requests that the store can tell again, so many come twice.
+    /// How many of a thousand requests that the store can recognize come twice.
     pub(super) twice: u32,
-    /// Of a thousand acquires whose callers know until when they may run, so many arrive long after that.
+    /// How many of a thousand acquires with a known last time to run arrive long after that.
     pub(super) stuck: u32,
     /// How long it takes to make a connection for messages.
     pub(super) connect_us: u64,
@@ -198,15 +198,15 @@ pub(super) struct Job {
     pub(super) polls: Option<u32>,
     /// Then it is dropped when it would be polled again: something has woken it, and does not learn of that.
     pub(super) when_woken: bool,
-    /// Its work, if it has any, never asks whether what it holds is held yet.
+    /// Its work, if it has any, never checks that its grant is still held.
     pub(super) is_blind: bool,
 }
 
 /// A program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum Work {
-    /// Ask a limiter, so many times.
+    /// Ask a limiter, `times` times.
     Ask {
         id: usize,
         cost: u64,
@@ -250,13 +250,13 @@ pub enum Work {
         for_us: u64,
     },
     Invalidate,
-    /// Call what nothing depends on.
+    /// Make calls that nothing depends on.
     Look,
 }
 
-/// What a limiter is asked for.
+/// An operation of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum Verb {
     Acquire {
         wait_us: u64,
@@ -276,7 +276,7 @@ pub enum Verb {
     Turn {
         is_cancelled: bool,
     },
-    /// What is settled to this in the end, if it is.
+    /// A reservation, settled with `actual` in the end, if that is given.
     Reserve {
         hold_us: u64,
         actual: Option<u64>,
@@ -297,7 +297,7 @@ pub enum Verb {
 
 /// How something is given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // each is what it holds
+#[allow(missing_docs)] // each is named after its content
 pub enum End {
     Released,
     Dropped,
@@ -305,9 +305,9 @@ pub enum End {
     Closed,
 }
 
-/// What can be held.
+/// A resource that can be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what it is called
+#[allow(missing_docs)] // each is named after its content
 pub enum What {
     Lock {
         is_fair: bool,
@@ -336,7 +336,7 @@ pub(super) struct Trouble {
 pub(super) enum Wrong {
     /// The process ends, and another one begins.
     Crash { node: usize, for_us: u64 },
-    /// The process ends once so many of its tasks were polled, between two of one step.
+    /// The process ends after this many polls of its tasks, between two polls of one step.
     Die { node: usize, polls: u32 },
     /// The process stands still between two steps.
     Pause { node: usize, for_us: u64 },
@@ -371,7 +371,7 @@ impl Wrong {
 }
 
 impl Plan {
-    /// Returns what its jobs do.
+    /// Returns the work of its jobs.
     pub fn works(&self) -> impl Iterator<Item = Work> {
         self.jobs.iter().map(|job| job.work)
     }
@@ -381,8 +381,8 @@ impl Plan {
         self.jobs.len()
     }
 
-    /// Returns the plan in which the future of this job is dropped after so many polls, at once or when it is woken, and no
-    /// other one.
+    /// Returns the plan in which only the future of this job is dropped, after this many polls: at
+    /// once, or on its next wake-up.
     pub(super) fn cancelled(&self, job: usize, polls: u32, when_woken: bool) -> Plan {
         let mut plan = self.clone();
         plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Cancel { .. }));

@@ -36,12 +36,12 @@ impl Plan {
             self.troubles.push(Trouble { at_us, what });
         }
         if self.has(|wrong| matches!(wrong, Wrong::EndRuntime { .. })) {
-            // Nobody may be left who could release what is held there.
+            // No task may be left to release the grants of that runtime.
             self.lease_us = self.lease_us.min(10 * SECOND);
         }
     }
 
-    /// Returns since when nothing that was begun goes wrong, whatever there was before.
+    /// Returns the time from which no operation under way goes wrong, whatever went wrong earlier.
     pub(in crate::simulation) fn sure_us(&self) -> u64 {
         self.heal_us + 3 * self.timeout_us
     }

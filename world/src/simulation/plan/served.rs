@@ -20,12 +20,13 @@ impl Plan {
         };
         if theme == Theme::Charges {
             limit = "fixed-window 1000000/day".parse().expect("a limit");
-            // Of so many requests at once the store forgets some before they are repeated, and charges them again.
+            // With this many requests at once, the store forgets some before they are repeated, and
+            // charges them again.
             options.idempotency = false;
         }
         let mut plan = Plan {
             seed,
-            // It is unknown what goes wrong when.
+            // The times of failures are unknown.
             heal_us: FOREVER,
             ppm: vec![0],
             runtimes: 1,

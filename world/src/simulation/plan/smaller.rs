@@ -42,7 +42,7 @@ impl Plan {
     }
 }
 
-/// What makes a world simpler.
+/// Simplifications of a world.
 const CALM: [fn(&mut Plan); 21] = [
     |plan| plan.link = None,
     |plan| {
@@ -75,7 +75,7 @@ const CALM: [fn(&mut Plan); 21] = [
     },
 ];
 
-/// What makes the way to servers simpler.
+/// Simplifications of the way to servers.
 const SAFE: [fn(&mut Link); 14] = [
     |link| link.is_cluster = false,
     |link| link.is_sharded = false,
@@ -93,7 +93,7 @@ const SAFE: [fn(&mut Link); 14] = [
     |link| link.idle_us = None,
 ];
 
-/// What makes a job simpler.
+/// Simplifications of a job.
 const EASE: [fn(&mut Job); 6] = [
     |job| job.is_blind = false,
     |job| (job.polls, job.when_woken) = (None, false),

@@ -1,4 +1,5 @@
-//! What a server replies to a connection: it runs the shipped scripts that it knows, and its machines beside them.
+//! A server's replies to a connection: it runs the shipped scripts that it knows, and the machines
+//! in parallel.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +15,7 @@ use crate::simulation::play::{Event, From, World, on_server};
 use crate::simulation::rare::Rare;
 use crate::simulation::store::Ran;
 
-/// What a script is for.
+/// The purpose of a script.
 #[derive(Clone, Copy)]
 enum Known {
     One(&'static Script),
@@ -45,7 +46,7 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
     scripts
 });
 
-/// What a server does with a request beside its commands.
+/// The context in which a server handles the commands of a request.
 pub(super) struct Conversation {
     pub(super) from: From,
     pub(super) sent_us: u64,
@@ -59,7 +60,7 @@ pub(super) struct Conversation {
 }
 
 impl World<'_> {
-    /// Does what a connection asks for, in order.
+    /// Executes the commands of a connection, in order.
     pub(super) fn converse(
         &mut self,
         talk: &mut Conversation,
@@ -133,7 +134,7 @@ impl World<'_> {
         Some(refused)
     }
 
-    /// Says how many replicas have what was written.
+    /// Replies with the number of replicas that have the writes.
     fn wait(&mut self, talk: &mut Conversation, words: &Words) -> Reply {
         let number = |at: usize| -> u64 {
             let digits = words.arguments.get(at).map(|it| String::from_utf8_lossy(it));
@@ -168,7 +169,7 @@ impl World<'_> {
         }
         let servers = self.servers();
         let socket = servers.sockets.entry(name).or_default();
-        // What scripts publish goes by the channels that the server has.
+        // Scripts publish to sharded or plain channels, as the server has them.
         if (words.name == "SSUBSCRIBE") == servers.link.is_sharded {
             socket.channels.insert(channel.clone());
         }

@@ -1,9 +1,9 @@
-//! What the store would answer now: nothing is changed by it.
+//! The store's answers of this moment, without any change to it.
 
 use super::*;
 
 impl Keys<'_> {
-    /// Returns what a request of a limiter would be told.
+    /// Returns the decision that a request of a limiter would get.
     pub(in crate::simulation) fn peek(&self, key: &str, cost: u64, true_us: u64) -> Decision {
         self.peek_under(self.limit, key, cost, true_us)
     }
@@ -40,7 +40,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Returns what a settlement of a reservation would be told.
+    /// Returns the answer that the settlement of a reservation would get.
     pub(in crate::simulation) fn settle(
         &self,
         key: &str,
@@ -62,7 +62,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Returns how many reservations are kept beside a key, and those of its clients.
+    /// Returns the number of reservations in the side keys of a key, and of its keys for each
+    /// client.
     pub(in crate::simulation) fn reservations(&self, key: &str, true_us: u64) -> usize {
         let now = self.time(true_us);
         let own = self.slots.iter().filter(|(own, _)| own.starts_with(key));
@@ -125,7 +126,7 @@ impl Keys<'_> {
         holder.filter(|holder| holder.hold.token == token).map(|holder| holder.hold.deadline)
     }
 
-    /// Whether what somebody needs is free, or is for the next in line.
+    /// Returns whether a needed resource is free, or is for the next in line.
     pub(in crate::simulation) fn is_free(&self, need: Need, true_us: u64) -> bool {
         let (now, key) = (self.time(true_us), need.key());
         match need {

@@ -1,4 +1,4 @@
-//! What the store has run for the keys of limiters, and what each key is charged by that.
+//! The store's runs of commands on the keys of limiters, and the charges that follow.
 
 use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Settlement};
 use lockage_oracle::config::Config;
@@ -10,7 +10,7 @@ use crate::simulation::judge::exempt::{Exempt, Exemptions};
 use crate::simulation::judge::local::Denial;
 use crate::simulation::judge::{Fault, Kind, Life, fault};
 
-/// What the store has run for a key of a limiter.
+/// A command that the store has run on a key of a limiter.
 pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) id: usize,
     pub(in crate::simulation) key: &'r str,
@@ -19,7 +19,7 @@ pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) is_old: bool,
     pub(in crate::simulation) sent_us: u64,
     pub(in crate::simulation) now_us: u64,
-    /// What the store's clock shows.
+    /// The time that the store's clock shows.
     pub(in crate::simulation) clock_us: u64,
     pub(in crate::simulation) command: &'r AnyCommand,
     pub(in crate::simulation) outcome: &'r AnyOutcome,
@@ -28,15 +28,16 @@ pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) after: &'r Decision,
 }
 
-/// What a key was charged under one limit, since it was as if never used: when by the store's clock, which counts as its
-/// latest time where it is set back. What is given back does not count any more.
+/// The charges of a key under one limit since its state was fresh, less the amounts given back.
+/// Their times are by the store's clock: its latest time if it is set back.
 #[derive(Clone, Default)]
 pub(super) struct Epoch {
     is_other: bool,
     charges: Vec<(u64, i128)>,
     latest_us: u64,
     charged_us: u64,
-    /// When it was last adjusted. That drops what has ended, and only some limits remember the time (D10).
+    /// When it was last adjusted. An adjustment drops ended charges, and only some limits remember
+    /// the time (D10).
     adjusted_us: u64,
 }
 
@@ -64,7 +65,7 @@ impl Accounts {
         if op == Op::Peek && self.is_stored {
             account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored)));
         }
-        // What a key is charged under one limit is converted when it is charged under another one.
+        // Charges of a key under one limit are converted when it is charged under another one.
         let epoch = self.epochs.get(&(ran.is_old, ran.key.to_owned()));
         let is_foreign = epoch.is_some_and(|epoch| epoch.is_other != is_other);
         let costs = asked.costs.iter().copied().chain(std::iter::repeat(0));
@@ -89,7 +90,7 @@ impl Accounts {
         self.charge(ran, (op, is_other), &answers, exempt)
     }
 
-    /// Follows what a key was charged, and what was given back.
+    /// Records the charges of a key, and the amounts given back.
     fn charge(
         &mut self,
         ran: &Ran<'_>,
