@@ -1,6 +1,6 @@
-//! The interface of the module: `alloc`, `free` and `ask`, and what it imports from its page.
+//! The interface of the module: `alloc`, `free` and `ask`, and its imports from its page.
 //!
-//! The only unsafe code: a page and a module know each other by addresses alone.
+//! This is the only unsafe code: a page and a module share only addresses.
 
 use std::cell::RefCell;
 use std::io::{self, Read};

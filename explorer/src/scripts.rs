@@ -48,7 +48,7 @@ pub(crate) fn agreeing() -> Result<Box<dyn Engine>, EngineError> {
     Ok(Box::new(AgreeingEngine::new(ScriptEngine::new(Scripts::new()?))))
 }
 
-/// After so many runs the garbage is collected.
+/// The number of runs between two collections of garbage.
 const RUNS_OF_GARBAGE: u32 = 64;
 
 /// A simulated store that runs the shipped scripts.

@@ -1,5 +1,5 @@
-//! What holds of every parser and decoder, whatever it is given: it ends, it does not panic, and what it reads it writes
-//! in a form that is read as the same.
+//! The checks of every parser and decoder, for any input: it ends, it does not panic, and it writes
+//! a value that it has read in a form that it reads as the same value.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use lockage_core::{
 use lockage_sim::input::{Format, ReadOptions, read_from};
 use lockage_sim::{scenario, traffic};
 
-/// Limits and their parts: what is read is written in a form that is read as the same.
+/// Limits and their parts: a limit that is read is written in a form that reads as the same.
 pub fn limits(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(limit) = text.parse::<Limit>() {
@@ -27,8 +27,8 @@ pub fn limits(data: &[u8]) {
     }
 }
 
-/// Records, a list of one line each: what is read is stored in a form that is read as the same, and commands on it
-/// come to something; one that is refused changes nothing (D12).
+/// Records, a list of one line each: a record that is read is stored in a form that reads as the
+/// same, and commands on it end; a refused one changes nothing (D12).
 pub fn records(data: &[u8]) {
     let string = Stored::of_string(data);
     assert_eq!(Stored::of_string(&string.to_bytes()[0]), string, "packed and read again");
@@ -65,7 +65,7 @@ const LIMITS: [&str; 4] = [
     "leaky-bucket 5/s queue 6 + fixed-window 12/2s",
 ];
 
-/// Of a reservation that a record or a reply may be of.
+/// Returns the settlement of a reservation that a record or a reply may contain.
 fn settlement(limit: Limit) -> Settle {
     let id = RequestId::from_u128(1);
     Settle::new(limit, &Reservation { id, cost: 1, expires_at: Timestamp::MAX }, 1)

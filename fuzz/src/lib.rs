@@ -1,3 +1,3 @@
-//! What is fuzzed.
+//! The targets of the fuzzer.
 
 pub mod checks;

@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::places;
 use crate::planted::{Mutant, plant};
 
-/// What is mutated.
+/// The mutated sources.
 const SOURCES: [&str; 3] = ["client/src", "core/src/flow", "adapter-redis/src"];
 
-/// Files of tests and of their helpers, and what runs on no simulated runtime.
+/// Files of tests and of their helpers, and files that run on no simulated runtime.
 const LEFT_OUT: [&str; 7] =
     ["/tests", "loom", "doc_examples", "/testing/", "/runtime/", "tests.rs", "test_util"];
 
@@ -58,7 +58,8 @@ pub(crate) struct Program {
     pub(crate) has_tests: bool,
 }
 
-/// What builds the judges. A test of `world` brings its program, with the features that all have.
+/// The commands that build the judges. A test of `world` brings its program, with the features that
+/// all have.
 const JUDGES: [&str; 2] = [
     "test --no-run --lib -p lockage-core -p lockage -p lockage-redis --features lockage/test-util",
     "test --no-run --test unit --test suite --test server --test world -p lockage-tests -p lockage-suite -p lockage-world",
@@ -66,21 +67,22 @@ const JUDGES: [&str; 2] = [
 
 pub(crate) struct Copy {
     pub(crate) mutants: Vec<Mutant>,
-    /// Where it stands, and what is known of it.
+    /// The folder of the copy and of its caches.
     pub(crate) folder: PathBuf,
     /// The worlds, and the tests that judge.
     pub(crate) programs: Vec<Program>,
 }
 
 impl Copy {
-    /// Copies the workspace, plants all mutants in it, and builds what judges them.
+    /// Copies the workspace, plants all mutants in it, and builds the programs that judge them.
     pub(crate) fn make(root: &Path) -> Result<Self> {
         let target =
             env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let folder = target.join("mutants");
         let (tree, target) = (folder.join("tree"), folder.join("target"));
         let files = sources(root)?;
-        // What did not compile before is left out at once: a file that is written twice is compiled twice.
+        // Mutants that did not compile before are left out at once: a file that is written twice is
+        // compiled twice.
         let known = folder.join("refused.json");
         let mut refused: BTreeSet<[String; 3]> = fs::read(&known)
             .ok()
@@ -182,7 +184,7 @@ fn planted(
     Ok((texts, mutants))
 }
 
-/// What compiles and runs the judges.
+/// Returns the command that compiles and runs the judges.
 fn cargo(tree: &Path, target: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
@@ -194,7 +196,7 @@ fn cargo(tree: &Path, target: &Path, arguments: &[&str]) -> Command {
             "profile.dev.package.lockage.opt-level=1",
         ])
         .current_dir(tree)
-        // Of its own: cargo would take what it built of the copy for the workspace's.
+        // A separate target: cargo would take builds of the copy for those of the workspace.
         .env("CARGO_TARGET_DIR", target)
         .env("CARGO_INCREMENTAL", "0")
         .stderr(Stdio::null());

@@ -12,7 +12,7 @@ use crate::runs::{self, Run};
 /// Tests are run in groups, quick ones first: a group takes so long without a mutant.
 const GROUPS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(2), Duration::MAX];
 
-/// The program whose tests start servers. They are for what nothing else sees.
+/// The program whose tests start servers. They run for mutants that nothing else sees.
 pub(crate) const SERVER: &str = "server";
 
 pub(crate) fn needs_server(mutant: &Mutant) -> bool {
@@ -25,7 +25,7 @@ pub(crate) enum Verdict {
     KilledByTests,
     KilledByWorlds,
     Lives,
-    /// No test and no world comes to its place.
+    /// No test and no world reaches its place.
     NotReached,
 }
 
@@ -95,7 +95,7 @@ impl<'c> Judge<'c> {
         Ok(false)
     }
 
-    /// Whether it fails, or has no end.
+    /// Returns whether it fails, or has no end.
     fn fails(
         &self,
         program: usize,

@@ -52,7 +52,7 @@ mod tests {
     use super::*;
     use crate::copy;
 
-    /// A line that was changed has other mutants, which nobody has looked at.
+    /// A changed line has other mutants, which are not reviewed yet.
     #[test]
     fn each_entry_names_a_mutant_and_each_complete_file_is_there() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -38,13 +38,13 @@ struct Arguments {
     /// Only mutants of files in which each one that lives has a reason
     #[arg(long)]
     complete: bool,
-    /// One mutant of so many
+    /// Judge one of every N mutants
     #[arg(long, value_name = "N", default_value = "1")]
     one_in: NonZeroUsize,
-    /// Without so many at the beginning
+    /// Skip the first N mutants
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
-    /// So many worlds at most for each
+    /// Play at most N worlds for each mutant
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
     /// Let worlds judge alone, without tests
@@ -117,7 +117,7 @@ fn table(judged: &[(&Mutant, Verdict)], living: &Living) -> String {
     text
 }
 
-/// Returns what the list of the living says that is not so.
+/// Returns the false statements in the list of the living.
 fn wrong(all: &[Mutant], judged: &[(&Mutant, Verdict)], living: &Living) -> Vec<String> {
     let unknown =
         living.unknown(all).into_iter().map(|it| format!("listed, and no mutant: {it:?}"));

@@ -32,7 +32,8 @@ pub(crate) enum Form {
     Statement,
     /// The beginning of a function's body, whose texts are results.
     Body,
-    /// The end of an arm's pattern: without its arm a value comes to the last one, which takes all.
+    /// The end of an arm's pattern: without its arm, a value falls through to the last one, which
+    /// takes all.
     Arm,
 }
 
@@ -246,7 +247,7 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 
-/// Whether it is of tests, of models of threads, or no program's own.
+/// Returns whether it is of tests, of models of threads, or no program's own.
 fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         let text = it.to_token_stream().to_string();
@@ -256,7 +257,7 @@ fn is_left_out(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Whether it is a chain with a pattern.
+/// Returns whether it is a chain with a pattern.
 fn has_let(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,

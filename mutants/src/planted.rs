@@ -25,7 +25,8 @@ impl Mutant {
         [self.file.clone(), self.was.clone(), self.is.clone()]
     }
 
-    /// Whether the compiler's complaint on these bytes is on this mutant; those around it count where no text does.
+    /// Returns whether the compiler's complaint on these bytes is on this mutant; those around it
+    /// count where no text does.
     pub(crate) fn is_meant(&self, bytes: &Range<usize>) -> bool {
         meet(&self.own, bytes)
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::copy::Program;
 
-/// Worlds are played in batches of so many.
+/// The number of worlds in a batch.
 const BATCH: u64 = 25;
 
 /// A test that takes longer alone judges no mutant.
@@ -30,8 +30,8 @@ pub(crate) struct Run {
     pub(crate) reached: BTreeSet<usize>,
 }
 
-/// Runs each test alone, and so many worlds, without a mutant. What is known of programs that are as they were is read from
-/// this file.
+/// Runs each test alone, and `seeds` worlds, without a mutant. The runs of unchanged programs are
+/// read from the file `known`.
 pub(crate) fn all(programs: &[Program], seeds: u64, known: &Path) -> Result<Vec<Run>> {
     let stamps = programs.iter().map(stamp).collect::<Result<Vec<_>>>()?;
     let mut by_stamp: BTreeMap<String, Vec<Run>> =
@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// What changes with the program.
+/// Returns a text that changes with the program.
 fn stamp(program: &Program) -> Result<String> {
     let changed =
         fs::metadata(&program.path)?.modified()?.duration_since(SystemTime::UNIX_EPOCH)?;
@@ -90,7 +90,7 @@ fn arguments(program: &Program, seeds: u64) -> Result<Vec<Vec<String>>> {
     Ok((0..seeds.div_ceil(BATCH)).map(|at| batch(at * BATCH)).collect())
 }
 
-/// Returns how long a run takes, and what it reaches; nothing where it fails.
+/// Returns the duration of a run, and the mutants that it reaches; nothing if it fails.
 fn measured(
     program: &Program,
     arguments: &[String],
@@ -108,7 +108,7 @@ fn measured(
     Ok(passes.then_some((time, reached)))
 }
 
-/// Whether all of these tests of a program pass, or its worlds, within this time.
+/// Returns whether all of these tests of a program pass, or its worlds, within this time.
 pub(crate) fn passes(
     program: &Program,
     arguments: &[String],

@@ -1,7 +1,8 @@
-//! What both modules and their page share: bytes in, bytes and numbers out.
+//! The interface of both modules to their page: bytes in, bytes and numbers out.
 //!
-//! The page writes to the address that [`input`] returns, calls, and reads what [`output`] and [`numbers`] point to. One
-//! call has one answer, so nothing is freed, and no code here is unsafe.
+//! The page writes to the address that [`input`] returns, makes a call, and reads the results at
+//! [`output`] and [`numbers`]. One call has one answer, so nothing is freed, and no code here is
+//! unsafe.
 
 use std::cell::RefCell;
 
@@ -40,7 +41,7 @@ extern "C" fn numbers() -> *const f64 {
     BUFFERS.with_borrow(|buffers| buffers.numbers.as_ptr())
 }
 
-/// Runs this on what the page wrote.
+/// Runs a function on the bytes that the page has written.
 pub(crate) fn with_input<T>(run: impl FnOnce(&[u8]) -> T) -> T {
     let input = BUFFERS.with_borrow_mut(|buffers| std::mem::take(&mut buffers.input));
     let result = run(&input);

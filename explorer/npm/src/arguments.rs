@@ -1,4 +1,4 @@
-//! The arguments of calls: numbers in text or in binary, and the limits that they tell.
+//! The arguments of calls: numbers in text or in binary, and their limits.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -17,7 +17,7 @@ pub(crate) struct Text<'a>(pub(crate) &'a [&'a [u8]]);
 /// An argument in binary.
 pub(crate) struct Packed<'a>(pub(crate) &'a [u8]);
 
-/// What numbers of a configuration are read from.
+/// A source of the numbers of a configuration.
 pub(crate) trait Numbers {
     fn number(&mut self) -> Read<u64>;
 
@@ -29,7 +29,8 @@ pub(crate) trait Numbers {
         Timestamp::from_micros(self.number()?).map_err(told)
     }
 
-    /// Reads the configuration of a limit whose tag has this letter, and what it gives to calls.
+    /// Reads the configuration of a limit whose tag has this letter, in the form in which calls
+    /// carry it.
     fn limit(&mut self, letter: u8) -> Read<Limit> {
         let first = self.number()?;
         Ok(match letter {
@@ -100,8 +101,8 @@ impl<'a> Text<'a> {
         Ok((Limit::all(&limits).map_err(told)?, has_turns))
     }
 
-    /// Takes what is to be done with a stored limit from the end, if there is anything: how long the caller waits, and
-    /// which terms a limit is stored under where none is.
+    /// Takes the part about a stored limit from the end, if there is one: how long the caller
+    /// waits, and the terms under which a limit is stored if none is yet.
     pub(crate) fn stored(&mut self) -> Read<Option<Stored>> {
         let Some(([b'*', words @ ..], rest)) = self.0.split_last() else { return Ok(None) };
         self.0 = rest;
@@ -165,7 +166,7 @@ pub(crate) fn told(error: impl Display) -> String {
     error.to_string()
 }
 
-/// What is to be done with the limit that is stored under a key.
+/// The use of the limit that is stored under a key.
 pub(crate) struct Stored {
     pub(crate) max_wait: Duration,
     pub(crate) terms: Option<String>,

@@ -1,4 +1,4 @@
-//! Calls of scripts, read back into the commands that they encode: what `Command::encode` writes.
+//! Reads calls of scripts back into the commands that `Command::encode` encodes.
 
 use std::time::Duration;
 
@@ -164,7 +164,7 @@ fn lock_in_binary(script: &str, mut call: Packed<'_>) -> Read<Box<dyn Machine>> 
             let token = (!call.0.is_empty()).then(|| call.number()).transpose()?;
             lock.renew(owner, token)
         }
-        // A release does not tell the lease.
+        // A release does not contain the lease.
         _ => {
             let lock = Lock::new(remember, remember).map_err(told)?;
             lock.release(owner(&mut call)?, hold(&mut call)?)
@@ -242,7 +242,7 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
         }
         "latch_count_down" => {
             let (id, count, not_after) = (call.parse()?, call.number()?, call.time()?);
-            // A count does not tell how long the latch is kept.
+            // A count does not contain how long the latch is kept.
             let latch = Latch::new(Duration::from_secs(1)).map_err(told)?;
             Box::new(latch.count_down(count, id, not_after).map_err(told)?)
         }
@@ -264,7 +264,7 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
 
 fn of_lock(script: &str, mut call: Text<'_>) -> Read<lock::Operation> {
     let remember = call.micros()?;
-    // What a call does not tell of the lock, its script does not need.
+    // The script does not need the fields of the lock that its call leaves out.
     let lock = |lease| Lock::new(lease, remember).map_err(told);
     Ok(match script {
         "lock_acquire" => {
@@ -332,8 +332,9 @@ fn of_semaphore(script: &str, mut call: Text<'_>) -> Read<semaphore::Operation> 
     })
 }
 
-/// A ticket comes only of its request, so the request is made once more: its cost is what is charged besides what had
-/// to drain before its turn, of which a fraction of a microsecond is not told.
+/// Reads the cancellation of a turn. Only a request yields a ticket, so this repeats the request.
+/// Its cost is the charge less the amount that had to drain before its turn; the call leaves out a
+/// fraction of a microsecond of that.
 fn cancel(mut call: Text<'_>) -> Read<CancelTurn> {
     let own = call.0;
     let (limit, _) = call.limits()?;

@@ -1,6 +1,6 @@
 //! Strings of bytes in a row, each behind its length; lists of them, each behind its count.
 
-/// What is left to read.
+/// The rest of the input.
 pub(crate) struct Frames<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Frames<'a> {

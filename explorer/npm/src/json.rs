@@ -28,7 +28,7 @@ macro_rules! object {
     }};
 }
 
-/// Implements it for what is displayed as JSON has it.
+/// Implements [`Json`] for types that display themselves as in JSON.
 macro_rules! displayed {
     ($quote:literal: $($type:ty)*) => {
         $(
@@ -48,7 +48,7 @@ displayed!("\"": str lock::OwnerId semaphore::PermitId lockage_core::RequestId S
 
 impl Json for lock::Label {
     fn json(&self, out: &mut String) {
-        // Labels are printable ASCII, of which Rust escapes what JSON does, in the same way.
+        // Labels are printable ASCII, which Rust escapes as JSON does.
         let _ = write!(out, "{:?}", self.as_str());
     }
 }
@@ -220,7 +220,7 @@ impl Json for lock::Inspection {
     }
 }
 
-/// Replies of locks that tell whether waiters were notified.
+/// Replies of locks that contain whether waiters were notified.
 macro_rules! replies {
     ($($reply:ty)*) => {
         $(

@@ -33,11 +33,12 @@ thread_local! {
     static LIMITER: OnceCell<Limiter> = const { OnceCell::new() };
 }
 
-/// What a call came to: [`DONE`], or a length of a message.
+/// The success result of a call; other results are the length of a message.
 const DONE: i32 = 0;
 
-/// Creates the limiter, once for each instance, of the limit that is written. Returns 0 with its canonical text in the
-/// output and the length of that as the first number; or the length of what is wrong, with the column as the first number.
+/// Creates the limiter from the limit in the input, once for each instance. Returns 0 with the
+/// canonical text of the limit in the output, and its length as the first number; or the length of
+/// the error message, with the column as the first number.
 #[unsafe(no_mangle)]
 extern "C" fn create() -> i32 {
     let limit = with_input(|text| String::from_utf8_lossy(text).parse::<Limit>());
@@ -59,7 +60,8 @@ extern "C" fn create() -> i32 {
     DONE
 }
 
-/// Decides a cost at this time, in microseconds, for the key that is written, and charges it; or only tells.
+/// Decides a cost at this time, in microseconds, for the key in the input, and charges it if
+/// `charges`.
 #[unsafe(no_mangle)]
 extern "C" fn decide(cost: f64, now: f64, charges: bool) -> i32 {
     run(now, |limiter, key| {
@@ -142,9 +144,9 @@ fn run(now: f64, run: impl FnOnce(&Limiter, &str) -> Result<i32, RecordError>) -
     with_input(run).unwrap_or_else(|error| answer(error.to_string()))
 }
 
-/// Answers a decision: whether it admits (1), denies (0), for a block (2) or for ever (3); the limit, what remains; the
-/// times to the retry, the reset and the turn, in microseconds; which limit of several binds, or -1; and how much was
-/// adjusted.
+/// Writes a decision to the numbers: whether it admits (1), denies (0), for a block (2) or for ever
+/// (3); the limit, the remaining permits; the times to the retry, the reset and the turn, in microseconds;
+/// which limit of several binds, or -1; and how much was adjusted.
 fn tell(decision: &Decision, amount: f64) {
     let micros = |span: Duration| span.as_micros() as f64;
     let (verdict, retry_after) = match decision.verdict {

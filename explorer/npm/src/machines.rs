@@ -37,7 +37,7 @@ impl<C: Command<Outcome: Json>> Machine for C {
     }
 }
 
-/// A refusal is named: whoever reads outcomes tells it by that.
+/// Returns the outcome in JSON. A refusal has a name, by which readers of outcomes recognize it.
 fn told(outcome: Result<impl Json, ReplyError>) -> String {
     let mut text = String::new();
     match outcome {
@@ -48,9 +48,9 @@ fn told(outcome: Result<impl Json, ReplyError>) -> String {
     text
 }
 
-/// Runs the call that is written on the values that are written behind it, at this time in microseconds. Returns the
-/// length of the answer: the outcome in JSON, and of each key its value and when it may be dropped. It is below zero where
-/// the answer is what is wrong with the call.
+/// Runs the call in the input on the values behind it, at this time in microseconds. Returns the
+/// length of the answer: the outcome in JSON, and for each key its value and when it may be
+/// dropped. It is negative if the answer is an error message.
 #[unsafe(no_mangle)]
 extern "C" fn run(now: f64) -> i32 {
     tell(|input| {
@@ -100,7 +100,7 @@ fn tell(run: impl FnOnce(&mut Frames<'_>) -> Result<Vec<u8>, String>) -> i32 {
     }
 }
 
-/// What a value is, as frames say it.
+/// The kinds of values in frames.
 const NOTHING: u32 = 0;
 const STRING: u32 = 1;
 const LIST: u32 = 2;

@@ -1,5 +1,6 @@
-//! The shipped scripts come to the same in rilua and in C Lua: each reply, and after it every key with its bytes and its
-//! expiry, every message, and how often which commands were run. Beside both runs the Rust machine.
+//! The shipped scripts give the same results in rilua and in C Lua: each reply, and after it every
+//! key with its bytes and its expiry, every message, and how often each command ran. The Rust
+//! machine runs in parallel with both.
 
 use std::cell::RefCell;
 
@@ -61,7 +62,7 @@ struct Twin<'b> {
     both: &'b RefCell<Both>,
     time: Time,
     is_slow: bool,
-    /// What the key holds, and the one beside it.
+    /// The values of the key and of its side key.
     latest: [Held; 2],
 }
 

@@ -78,7 +78,7 @@ fn action(request: &Request) -> Action {
     }
 }
 
-/// Whether each owner inside has a live lease, by the store's clock.
+/// Returns whether each owner inside has a live lease, by the store's clock.
 pub(super) fn leases_are_live(state: &State) -> bool {
     state.inside().all(|(owner, grant)| {
         let covers = |hold| {
@@ -89,7 +89,7 @@ pub(super) fn leases_are_live(state: &State) -> bool {
     })
 }
 
-/// Whether a new owner has the lock once all spans are over.
+/// Returns whether a new owner has the lock once all spans are over.
 pub(super) fn frees_itself(scope: &Scope, state: &State) -> bool {
     let later = time(state.now + scope.lease.max(SPAN + SPAN / 2));
     let mut slot = state.store.slot.clone();

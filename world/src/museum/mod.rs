@@ -131,7 +131,7 @@ pub enum Found {
 }
 
 impl Played {
-    /// Whether the property was broken.
+    /// Returns whether the property was broken.
     pub fn is_killed(&self) -> bool {
         self.why.is_some()
     }
@@ -141,7 +141,7 @@ impl Played {
         self.control_broken.is_none() && self.control_passed > 0
     }
 
-    /// Whether both are so.
+    /// Returns whether both are so.
     pub fn is_right(&self) -> bool {
         self.is_killed() && self.control_holds()
     }

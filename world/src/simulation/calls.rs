@@ -192,7 +192,7 @@ impl Calls {
             let call: ScriptCall = encoded.at(CallTime::Store);
             call.script() == script && call.arguments().eq(arguments.iter().copied())
         };
-        // Of several equal parts, the least often run one is next.
+        // The least often run one of several equal parts is next.
         let mut found: Vec<_> = parts
             .filter(|(_, part)| part.key == key)
             .filter_map(|(index, part)| {

@@ -208,19 +208,19 @@ impl Host {
         self.tell_time();
     }
 
-    /// Since when the locks of the process know the time of the store.
+    /// Returns since when the locks of the process know the time of the store.
     pub(super) fn knows_clock_since_us(&self) -> Option<u64> {
         self.ports().clock_known_us
     }
 
-    /// Whether a call of these limiters is waited for.
+    /// Returns whether a call of these limiters is waited for.
     pub(super) fn calls_any(&self, is: impl Fn(usize) -> bool) -> bool {
         let ports = self.ports();
         let linked = ports.called.values().flatten().copied();
         linked.chain(ports.calls.values().filter_map(|call| call.of_limiter)).any(is)
     }
 
-    /// Whether a caller waits for the answer of a call.
+    /// Returns whether a caller waits for the answer of a call.
     pub(super) fn is_waited_for(&self, call: u64) -> bool {
         self.ports().calls.contains_key(&call)
     }

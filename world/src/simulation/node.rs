@@ -140,7 +140,7 @@ impl Node {
         self.tasks.values().any(|running| running.executor == executor)
     }
 
-    /// When the next runtime is blocked no longer.
+    /// Returns when the next runtime is blocked no longer.
     pub(super) fn unblocked_us(&self) -> Option<u64> {
         self.blocked_until_us.values().copied().min()
     }
@@ -151,17 +151,17 @@ impl Node {
         self.mark(self.numbers);
     }
 
-    /// Whether it has tasks.
+    /// Returns whether it has tasks.
     pub(super) fn is_busy(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Whether it runs one of these jobs.
+    /// Returns whether it runs one of these jobs.
     pub(super) fn runs(&self, is: impl Fn(usize) -> bool) -> bool {
         self.tasks.values().filter_map(|running| running.job).any(is)
     }
 
-    /// Whether this life has begun this job.
+    /// Returns whether this life has begun this job.
     pub(super) fn has_begun(&self, job: usize) -> bool {
         self.jobs.contains_key(&job)
     }
@@ -234,7 +234,7 @@ impl Node {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Until when it takes notice of nothing.
+    /// Returns until when it takes notice of nothing.
     pub(super) fn away_until_us(&self) -> u64 {
         self.paused_until_us.max(self.down_until_us)
     }

@@ -42,7 +42,7 @@ impl World<'_> {
         }
     }
 
-    /// Whether a call of a limiter goes on that no caller waits for.
+    /// Returns whether a call of a limiter goes on that no caller waits for.
     fn is_abandoned(&self, node: usize) -> bool {
         let running = &self.nodes[node];
         let is_called = |id: usize| {

@@ -271,7 +271,7 @@ pub(super) fn is_acquire(command: &AnyCommand) -> bool {
     matches!(script, FastLockAcquire | LockAcquire | SemaphoreAcquire | RwLockAcquire)
 }
 
-/// Whether a key is one of the locks that all jobs of a process have together.
+/// Returns whether a key is one of the locks that all jobs of a process have together.
 pub(super) fn is_of_process(key: &str) -> bool {
     [LOCK, OTHER, PLACES, TABLE].contains(&key)
 }
@@ -297,7 +297,7 @@ fn is_too_late(outcome: &AnyOutcome) -> bool {
     reply.is_some_and(|reply| matches!(reply.answer, latch::Answer::TooLate { .. }))
 }
 
-/// Whether it releases or renews something.
+/// Returns whether it releases or renews something.
 fn lock_action(command: &AnyCommand) -> (bool, bool) {
     use ScriptId::*;
     let script = command.encode().script();

@@ -14,7 +14,8 @@ fn scope(name: &str) -> Scope {
     Scope::all().into_iter().find(|scope| scope.name == name).expect("there is one of this name")
 }
 
-/// The same with fewer operations and ticks, so that a test profile has it searched in a second or so.
+/// Returns the scope with fewer operations and ticks, so that a test profile searches it in a
+/// second or so.
 fn smaller(name: &str, operations: u8, ticks: u64) -> Scope {
     Scope { operations, ticks, ..scope(name) }
 }
@@ -33,7 +34,7 @@ fn in_small_scopes_the_lock_does_what_it_promises() {
     }
 }
 
-/// L11: what a failover can do is found, in as few steps as can be.
+/// L11: the search finds the loss of a grant by a failover, in as few steps as possible.
 #[test]
 fn a_failover_that_loses_a_grant_is_found_and_breaks_nothing_else() {
     let scope = scope("failover");
@@ -51,14 +52,14 @@ fn every_name_is_one_scopes() {
     assert_eq!(names.len(), Scope::all().len());
 }
 
-/// A lock with a bug is found out by the law, within so many steps.
+/// Checks that the law finds the bug of a lock, in this many steps.
 fn killed(machine: impl Machine + 'static, scope: &Scope, law: Law, steps: usize) {
     let machine: Arc<dyn Machine> = Arc::new(machine);
     let trace = shortest(scope, &machine, law).unwrap_or_else(|| panic!("{law} is not broken"));
     assert_eq!(trace.steps.len(), steps, "{law}: {}\n{trace}", law.statement());
 }
 
-/// Runs the request on a lock that is like the shipped one but for this change of what it is asked.
+/// The shipped lock, with a change to each request.
 struct Asked<F>(F);
 
 impl<F> Machine for Asked<F>
@@ -129,7 +130,7 @@ fn a_renewal_that_brings_a_lease_back_is_killed_by_l4() {
     killed(Resurrects, &smaller("pair", 2, 6), Law::L4, 7);
 }
 
-/// What is free is deleted, and its latest token with it.
+/// Deletes a free lock, and with it the latest token.
 struct DeletesWhatIsFree;
 
 impl Machine for DeletesWhatIsFree {
@@ -148,7 +149,7 @@ fn a_lock_that_is_deleted_when_it_is_free_is_killed_by_l5_and_l10() {
     killed(DeletesWhatIsFree, &smaller("pair", 2, 4), Law::L10, 6);
 }
 
-/// A lease that is shorter in the store than its owner was told.
+/// A lease that is shorter in the store than its owner knows.
 struct ShortLease;
 
 impl Machine for ShortLease {

@@ -1,4 +1,4 @@
-//! The museum: every bug is found, in as few steps as can be, and what is shipped here passes the same.
+//! The museum: every bug is found, in as few steps as possible, and the shipped counterpart passes.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -9,7 +9,8 @@ use lockage_world::museum::{
     Ask, Deed, Entry, Found, PROPERTIES, Played, Property, Seen, Step, Trial, World, entries,
 };
 
-/// The bugs by their numbers, what kills each of them, and in how many steps.
+/// The bugs by their numbers and names, each with the property that kills it, and in how many
+/// steps.
 const BUGS: [(Option<u8>, &str, Property, usize); 50] = [
     (Some(1), "incr-then-expire", D9, 3),
     (Some(2), "expiry-on-every-hit", D1, 5),
@@ -82,7 +83,7 @@ fn each_is_killed_by_its_property_in_as_few_steps_as_its_story_has() {
     assert_eq!(played().iter().map(told).collect::<Vec<_>>(), BUGS);
 }
 
-/// Those that differ from what is shipped in what they store, and not in what they tell.
+/// The entries that differ from the shipped code in their stored values, and not in their answers.
 const ONLY_STORED: [&str; 2] = ["number-compared-with-text", "repetition-charged-in-silence"];
 
 #[test]
@@ -141,7 +142,7 @@ fn playing_an_entry_twice_is_playing_it_once() {
     }
 }
 
-/// Bug 2 as it was told: 2 in 6 s, and a hit every 5 s is denied for ever.
+/// Bug 2 as reported: 2 in 6 s, and a hit every 5 s is denied for ever.
 #[test]
 fn bug_2_is_denied_for_ever() {
     let (hit, pause) = (Step::By('A', Deed::Acquire(1)), Step::Wait(5_000_000));
@@ -169,7 +170,7 @@ fn bug_9_tells_one_less_than_there_is() {
     assert_eq!(played.shipped, [Seen::Admitted { remaining: Some(9) }]);
 }
 
-/// What a limit of 3 in 2 s is tried for.
+/// The trial of a limit of 3 in 2 s.
 fn trial(limit: &'static str) -> Trial {
     let (capacity, period_us, wait_us) = (3, 2_000_000, 1_000_000);
     // The reference knows no estimates.
@@ -188,7 +189,7 @@ fn what_is_shipped_passes_each_trial() {
     }
 }
 
-/// D5, and what follows from it: a counter that also counts what it denies.
+/// D5, and its consequences: a counter that also counts denied requests.
 #[test]
 fn a_trial_finds_what_a_script_breaks_by_its_shortest_trace() {
     let client = |world: &mut World, ask: &Ask| {

@@ -1,5 +1,6 @@
-//! Bugs in what the client stands on: in scripts, one text at a time, in answers, and in the world itself. Each is found
-//! within some seeds, and shown by a world that is much smaller. Those in the client are in `planted/bugs.toml`.
+//! Bugs in the client's environment: in scripts, one text at a time, in answers, and in the world
+//! itself. Each is found within some seeds, and shown by a world that is much smaller. Bugs in the
+//! client are in `planted/bugs.toml`.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
         (LimiterReserve, "'PX', ttl_ms(2 * till - now)", "'PX', 1"),
         (LeakyBucketCancel, "'PX', ttl_ms(max(keep, till))", "'PX', ttl_ms(now)"),
         (LimiterAcquire, "keep = max(keep, now + policy.keep)", ""),
-        // A request that is charged twice, and what is done again (D11).
+        // Requests that are charged twice or repeated (D11).
         (FixedWindowAcquire, "id then\n  if are_known then", "id then\n  if false then"),
         (LimiterAcquire, "known, is_newer = request, #requests <= next_one", ""),
         (LimiterAdjust, "if again then return told(again) end", ""),
@@ -54,14 +55,15 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
             "local reply = blocked and {BLOCKED, now, blocked} or {0, now}",
             "if form then redis.call('PEXPIRE', key, 100000) end local reply = blocked and {BLOCKED, now, blocked} or {0, now}",
         ),
-        // Adjustments and settlements that do something else (D15): more is given back than counts, a block is made
-        // shorter, what has expired is settled all the same.
+        // Wrong adjustments and settlements (D15): one gives back more than counts, one shortens a
+        // block, one settles an expired reservation.
         (LimiterAdjust, "done = max(done, math.min(amount, used(part)))", "done = amount"),
         (LimiterAdjust, "blocked = max(blocked or now, now + amount)", "blocked = now + amount"),
         (LimiterSettle, "now < till and UNKNOWN or EXPIRED", "UNKNOWN"),
         (TokenBucketSettle, "low and low < total and total - low or 0", "0"),
         (LimiterAdjust, "counter_give_back(part, amount)", "counter_give_back(part, 2 * amount)"),
-        // Another limit that gives something away, or is not the one that is stored, or not on whom.
+        // A limit that gives something away, another one than the stored one, or one that applies
+        // to other clients.
         (LimiterAcquire, "charge_fresh(part, most)", "charge_fresh(part, 0)"),
         (LimiterSet, "if mode == 'a' and policy then return {0, now, 0} end", ""),
         (LimiterAcquire, "= policy.scope == 'c' and 1 or 0", "= 0"),
@@ -136,8 +138,8 @@ fn what_is_wrong_in_scripts_of_locks_is_found() {
             "if readers > 0 then return first, REFUSED",
         ),
         (RwLockAcquire, "first, till = 0, nil, kept_till", "first, till = 0, nil, 0"),
-        // Sides that are changed: a reader that writes beside others, or waits for them, a writer that must not read, a read
-        // side that ends with the write side.
+        // Wrong sides of a lock: a reader that writes next to others, or waits for them, a writer
+        // that must not read, a read side that ends with the write side.
         (RwLockAcquire, "why = UPGRADE\n", "return nil\n"),
         (RwLockAcquire, "why = UPGRADE\n", "why = REFUSED\n"),
         (RwLockAcquire, "      till = 0\n", "      till = kept_till\n"),
@@ -157,7 +159,7 @@ fn what_is_wrong_in_scripts_of_locks_is_found() {
     assert_eq!(lives.collect::<Vec<_>>(), []);
 }
 
-/// Answers that are wrong in one field: what the machines answer is compared whole.
+/// Answers that are wrong in one field: the judge compares all fields with the machines.
 #[test]
 fn what_is_wrong_in_answers_is_found() {
     for (name, spoil) in [
@@ -253,7 +255,7 @@ fn decision(outcome: &mut AnyOutcome, spoil: fn(&mut Decision)) {
     }
 }
 
-/// L11: what the store forgets is given away twice. Nothing but that excuses it.
+/// L11: a store that forgets a grant gives it away twice. Nothing else excuses that.
 #[test]
 fn a_failover_that_excuses_nothing_is_found() {
     let planted = Planted { excuses_nothing: true, ..Planted::default() };
@@ -281,7 +283,7 @@ fn stage(engine: Engine) -> Stage {
     Stage::new(Some(engine)).unwrap()
 }
 
-/// Whether some world finds that a script with another text differs from its machine.
+/// Returns whether some world finds that a script with another text differs from its machine.
 fn is_found_in_script(script: ScriptId, text: &str, broken: &str) -> bool {
     let source = lockage_lua::script(script).source();
     assert_eq!(source.matches(text).count(), 1, "{text}");
@@ -299,7 +301,7 @@ fn is_found_in_script(script: ScriptId, text: &str, broken: &str) -> bool {
     is_found(Kind::Script, stage, text)
 }
 
-/// Whether some world breaks it, and so does a smaller one.
+/// Returns whether some world breaks it, and so does a smaller one.
 fn is_found(kind: Kind, stage: impl Fn() -> Stage, what: &str) -> bool {
     let mut searching = stage();
     let fails = |seed: &u64| {

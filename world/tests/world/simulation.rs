@@ -43,7 +43,7 @@ fn keeps_its_promises_from(start: u64) {
 
 /// Worlds that failed once, and why.
 const FAILED_ONCE: [(&str, &[u64]); 33] = [
-    // Of the store on Redis.
+    // In the store on Redis.
     (
         "D11: a request that followed a reply after its call's time was not sent, and its call of a batch was unknown",
         &[5_053_851, 5_065_429],
@@ -65,7 +65,7 @@ const FAILED_ONCE: [(&str, &[u64]); 33] = [
         "D11: a call of a batch whose check was not answered in time was not sent, and unknown",
         &[398_350_479_715],
     ),
-    // Of the client.
+    // In the client.
     (
         "L10: an acquire was sent without a bound, and a late copy of it took the lock again once its hold was forgotten",
         &[
@@ -100,7 +100,7 @@ const FAILED_ONCE: [(&str, &[u64]); 33] = [
         "D12: a stored limit that ended between two calls was followed by no default",
         &[4_400_838_331],
     ),
-    // Of the law.
+    // In the law.
     (
         "E1 to E8: a key that is under two limits by turns is in the envelope of none",
         &[27_585_741_175_208, 27_585_741_230_410],
@@ -117,7 +117,7 @@ const FAILED_ONCE: [(&str, &[u64]); 33] = [
         "L7: a failover and a clock that was set back gave an invalidation a token below that of an older value",
         &[323_816_859_166],
     ),
-    // Of the judge.
+    // In the judge.
     ("L8: calls that their callers did not poll in time counted as failed", &[398_350_257_879]),
     ("E1 to E8: of two old primaries, the first was taken for the second", &[398_351_067_451]),
     (
@@ -223,7 +223,7 @@ fn a_world_is_the_same_each_time() {
     }
 }
 
-/// What worlds do not run they do not compare with the machines.
+/// Worlds compare only the scripts that they run with the machines.
 #[test]
 fn all_scripts_run_in_worlds() {
     let mut stage = Stage::new(Some(Engine::Lua)).unwrap();

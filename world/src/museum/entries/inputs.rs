@@ -112,7 +112,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// The state: the remaining permits and the last answer.
+/// Takes a permit, also for a repetition. The state is the remaining permits and the last answer.
 fn charges_again((left, answer): &mut (u64, Seen), _: u64, _: char, deed: Deed) -> Option<Seen> {
     let (Deed::Acquire(1) | Deed::Repeat) = deed else { return None };
     *answer = match left.checked_sub(1) {

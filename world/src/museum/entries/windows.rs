@@ -211,7 +211,7 @@ fn cached_window(world: &mut World, ask: &Ask) -> Option<Seen> {
     Some(within(used, 2))
 }
 
-/// Returns the used permits of a calendar window of 2 s.
+/// Charges `cost` to a calendar window of 2 s, and returns its used permits.
 fn upstash_window(world: &mut World, ask: &Ask, source: &str, cost: u64) -> Option<i64> {
     let key = format!("hits:{}", ask.now_us / (2 * S));
     number(&world.eval(source, &key, &format!("2000 {cost}"))).ok()

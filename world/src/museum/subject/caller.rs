@@ -18,7 +18,7 @@ use crate::museum::step::{Deed, Hold, Seen, Step};
 pub(in crate::museum) struct Checks {
     /// Whether its own deadline is still to come when it hears that it has the lock.
     pub(in crate::museum) deadline: bool,
-    /// Whether a caller must still wait for an answer for its lease to be renewed.
+    /// Whether it renews only a lease whose answer a caller still waits for.
     pub(in crate::museum) is_wanted: bool,
 }
 

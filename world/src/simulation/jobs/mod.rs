@@ -85,12 +85,12 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Whether callers share a call, or wait for one.
+    /// Returns whether callers share a call, or wait for one.
     pub(super) fn is_coalescing(&self) -> bool {
         self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
     }
 
-    /// Whether another job may share a call for this id.
+    /// Returns whether another job may share a call for this id.
     pub(super) fn is_sharing(&self, id: usize) -> bool {
         self.sharing[id].load(Ordering::Relaxed) > 0
     }

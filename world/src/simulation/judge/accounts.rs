@@ -206,12 +206,12 @@ impl Accounts {
         self.add_up(now_us, exempt)
     }
 
-    /// Whether a request may be charged twice.
+    /// Returns whether a request may be charged twice.
     fn is_unsure(&self, now_us: u64) -> bool {
         now_us < self.unsure_until_us || self.waiting.values().any(|it| *it > 0)
     }
 
-    /// Whether no more is charged than was asked for.
+    /// Returns whether no more is charged than was asked for.
     fn add_up(&mut self, now_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
         let is_unsure = self.is_unsure(now_us);
         let (mut charged_to_all, mut asked_by_all) = (0, 0);

@@ -39,17 +39,17 @@ impl Op {
         !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
     }
 
-    /// Whether it is under a limit.
+    /// Returns whether it is under a limit.
     pub(super) fn has_limit(self) -> bool {
         !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
     }
 
-    /// Whether it stores a limit.
+    /// Returns whether it stores a limit.
     pub(super) fn sets_limit(self) -> bool {
         matches!(self, Op::SetLimit | Op::SetLimitIfAbsent | Op::SetLimitAfresh)
     }
 
-    /// Whether all that was used is forgotten by it.
+    /// Returns whether all that was used is forgotten by it.
     pub(super) fn forgets(self) -> bool {
         matches!(self, Op::Reset | Op::SetLimitAfresh)
     }
@@ -159,13 +159,13 @@ impl Limits {
         Limits { own: words(own), other: words(other) }
     }
 
-    /// Whether it is the one that is not the plan's.
+    /// Returns whether it is the one that is not the plan's.
     pub(super) fn is_the_other(&self, limit: Limit) -> bool {
         let words = words(limit);
         self.is_other(&words.iter().map(|word| &word[..]).collect::<Vec<_>>())
     }
 
-    /// Whether a command is under it.
+    /// Returns whether a command is under it.
     pub(super) fn are_other(&self, command: &AnyCommand) -> bool {
         Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
     }
@@ -197,7 +197,7 @@ fn words(limit: Limit) -> Vec<Vec<u8>> {
     words
 }
 
-/// Whether it is a time: where a calendar window begins is no part of a limit.
+/// Returns whether it is a time: where a calendar window begins is no part of a limit.
 fn is_boundary(word: &[u8]) -> bool {
     word.len() > 14
 }

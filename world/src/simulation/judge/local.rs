@@ -51,7 +51,7 @@ struct Ahead {
     is_other: bool,
 }
 
-/// How long the clocks of a process may take for a span by the store's.
+/// Returns how long the clocks of a process may take for a span by the store's.
 fn at_most(span_us: u64) -> u64 {
     span_us.saturating_add(span_us / 1000 + 1)
 }

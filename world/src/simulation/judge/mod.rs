@@ -57,25 +57,25 @@ impl Times {
 
 /// The store's answers of this moment.
 pub(super) trait Oracle {
-    /// Whether it would deny a request for a key.
+    /// Returns whether it would deny a request for a key.
     fn would_deny(&self, key: &str, cost: u64) -> bool;
 
     /// Returns the answer to the settlement of a reservation with this cost.
     fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
 
-    /// How many reservations of an id are kept.
+    /// Returns how many reservations of an id are kept.
     fn reservations(&self, id: usize) -> usize;
 
-    /// Until when the grant of this token lasts, if there is one.
+    /// Returns until when the grant of this token lasts, if there is one.
     fn granted_until_us(&self, what: What, token: u64) -> Option<u64>;
 
-    /// How many servers of the quorum have granted its lock to one owner until then.
+    /// Returns how many servers of the quorum have granted its lock to one owner until then.
     fn granted_by(&self, until_us: u64) -> usize;
 
-    /// How long a value is kept, if there is one.
+    /// Returns how long a value is kept, if there is one.
     fn kept_for_us(&self, key: &str) -> Option<u64>;
 
-    /// Since when a lock is held, if it is.
+    /// Returns since when a lock is held, if it is.
     fn held_since_us(&self, key: &str) -> Option<u64>;
 }
 

@@ -100,7 +100,7 @@ impl Stood {
         self.0.push((node, from_us, until_us));
     }
 
-    /// Whether the node stood still at some time between these.
+    /// Returns whether the node stood still at some time between these.
     pub(super) fn has(&self, node: usize, from_us: u64, until_us: u64) -> bool {
         self.0.iter().any(|(of, from, until)| *of == node && *from <= until_us && *until >= from_us)
     }

@@ -68,7 +68,7 @@ impl Link {
         }
     }
 
-    /// Whether each call is answered for all that.
+    /// Returns whether each call is answered for all that.
     pub(super) fn is_calm(self) -> bool {
         let Link { is_cluster, is_sharded, sweep_us, forgets, moves, .. } = self;
         self == Link { is_cluster, is_sharded, sweep_us, forgets, moves, ..Link::default() }

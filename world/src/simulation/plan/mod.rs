@@ -364,7 +364,8 @@ pub(super) enum Wrong {
 pub(super) const SERVERS: usize = 3;
 
 impl Wrong {
-    /// Whether the store forgets something by it, or its leases and windows end early or late.
+    /// Returns whether the store forgets something by it, or its leases and windows end early or
+    /// late.
     pub(super) fn shakes_store(self) -> bool {
         matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. } | Wrong::Evict { .. })
     }
@@ -376,7 +377,7 @@ impl Plan {
         self.jobs.iter().map(|job| job.work)
     }
 
-    /// How many jobs there are.
+    /// Returns how many jobs there are.
     pub(super) fn jobs(&self) -> usize {
         self.jobs.len()
     }
@@ -408,7 +409,8 @@ impl Plan {
         holds.max().unwrap_or_default()
     }
 
-    /// Whether nothing goes wrong but that jobs are cancelled, and calls are answered at once.
+    /// Returns whether nothing goes wrong but that jobs are cancelled, and calls are answered at
+    /// once.
     pub(super) fn is_calm(&self) -> bool {
         self.is_calm_but_for(|_| false)
     }

@@ -96,7 +96,7 @@ impl Keys<'_> {
         deadline.map(|deadline| self.true_us(deadline))
     }
 
-    /// How many servers of the quorum have granted its lock until then.
+    /// Returns how many servers of the quorum have granted its lock until then.
     pub(in crate::simulation) fn granted_by(&self, until_us: u64, true_us: u64) -> usize {
         let now = self.time(true_us);
         let owners: Vec<_> = keys_of(What::Quorum)
@@ -149,7 +149,7 @@ impl Keys<'_> {
         self.look(key, &latch::Inspect, self.time(true_us)).left
     }
 
-    /// How many wait in line for a lock.
+    /// Returns how many wait in line for a lock.
     pub(in crate::simulation) fn in_line(&self, need: Need, true_us: u64) -> u64 {
         match need {
             Need::Lock | Need::Other => {

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{json, refused, run, text};
 
-/// A report without what differs from run to run.
+/// Returns a report without the fields that differ from run to run.
 fn steady(args: &[&str]) -> Value {
     let mut report = json(args);
     report.as_object_mut().unwrap().retain(|key, _| !key.ends_with("_sec"));

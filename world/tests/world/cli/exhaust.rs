@@ -1,8 +1,8 @@
-//! `exhaust`: what is printed of scopes of the lock.
+//! `exhaust`: the output for scopes of the lock.
 
 use super::{json, refused, run, text};
 
-/// L11: what is not promised is found, and all that is promised holds.
+/// L11: a failover may lose a grant, which the search finds; every promise holds.
 #[test]
 fn l11_a_failover_that_loses_a_grant_is_found_and_all_else_holds() {
     let report = json(&["exhaust", "--only", "failover"]);

@@ -19,7 +19,7 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// What a run that must fail with this status prints on standard error.
+/// Returns the standard error of a run that must fail with this status.
 fn refused(args: &[&str], status: i32) -> String {
     let output = run(args);
     let shown = (output.status.code(), text(&output.stdout));
