@@ -10,12 +10,12 @@ use lockage_sim::ask::{Asked, Outside};
 
 #[link(wasm_import_module = "page")]
 unsafe extern "C" {
-    /// Begins a file anew.
+    /// Starts a file from its beginning.
     safe fn open(file: u32);
     /// Writes the next bytes of a file, at most `room`, and returns their number; `usize::MAX` if the file cannot be
     /// read.
     fn read(file: u32, into: *mut u8, room: usize) -> usize;
-    /// Shows the work that is done, and all of it.
+    /// Shows the progress: the finished work, and all work.
     safe fn progress(done: f64, all: f64);
 }
 
@@ -36,7 +36,7 @@ extern "C" fn alloc(length: usize) -> *mut u8 {
     ManuallyDrop::new(vec![0; length].into_boxed_slice()).as_mut_ptr()
 }
 
-/// Frees an answer, of the `length` that came with it.
+/// Frees an answer of this length.
 ///
 /// # Safety
 /// The address and the length are those that [`ask`] returned, and are freed once.
@@ -46,8 +46,8 @@ unsafe extern "C" fn free(address: *mut u8, length: usize) {
     drop(unsafe { taken(address, length) });
 }
 
-/// Answers a question, which it frees, and returns the address of the answer in the upper half and its length in the
-/// lower one.
+/// Answers a question and frees it. Returns the address of the answer in the upper half and its
+/// length in the lower one.
 ///
 /// # Safety
 /// The address is that of an [`alloc`] of this length, filled with the question, and is used once.
@@ -61,7 +61,7 @@ unsafe extern "C" fn ask(address: *mut u8, length: usize) -> u64 {
     (answer.as_mut_ptr() as u64) << 32 | answer.len() as u64
 }
 
-/// Takes bytes back that were given away as an address.
+/// Takes back ownership of bytes that were given away as an address.
 ///
 /// # Safety
 /// They are a boxed slice of this length, which nothing else owns.

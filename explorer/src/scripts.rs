@@ -12,7 +12,7 @@ use lockage_sim::store::{
 use rilua::vm::state::LuaState;
 use rilua::{Function, Lua, LuaApi, LuaApiMut, LuaResult, RustFn, Table, Val, runtime_error};
 
-/// Keeps the scripts by their numbers, and runs them as the prelude does.
+/// The Lua code that keeps the scripts by their numbers, and runs them as the prelude does.
 const GLUE: &str = "
 local prelude, scripts = host_prelude, {}
 local run = prelude(host_command, host_sha1hex, host_random, host_seed, {pack = host_pack, unpack = host_unpack})
@@ -24,7 +24,7 @@ return function(number, script, ...)
   end
 end";
 
-/// The functions of the host, which Lua knows by these names until the prelude takes them.
+/// The functions of the host, by the names that Lua gives them until the prelude takes them.
 const FUNCTIONS: [(&str, RustFn); 6] = [
     ("host_command", command),
     ("host_sha1hex", sha1hex),
@@ -35,11 +35,12 @@ const FUNCTIONS: [(&str, RustFn); 6] = [
 ];
 
 thread_local! {
-    /// The host of the script that runs: functions of the host are addresses, without a state of their own.
+    /// The host of the running script: functions of the host are addresses, without a state of
+    /// their own.
     static HOST: RefCell<Host> = RefCell::default();
 }
 
-/// Creates an engine of scripts, each of whose decisions the machines make too.
+/// Creates an engine of scripts that checks each decision against the machines.
 ///
 /// # Errors
 /// [`EngineError::Store`] if Lua does not take the prelude.
@@ -157,12 +158,12 @@ fn start() -> LuaResult<Scripts> {
     let Some(&Val::Function(glue)) = lua.call_function(&glue, &[])?.first() else {
         return Err(runtime_error("the glue returned something else"));
     };
-    // Else it would be collected: no script knows it.
+    // This keeps it from collection: no script refers to it.
     let registry = Table::from_gc_ref(lua.state().registry);
     let name = lua.create_string(b"lockage");
     lua.table_raw_set(&registry, name, Val::Function(glue))?;
-    // While a script runs nothing is collected: rilua 0.1.27 frees a string that was found dead even if it is made
-    // again before it is swept.
+    // The collector stops while a script runs: rilua 0.1.27 frees a string that it found dead, even
+    // if a script creates it again before the sweep.
     lua.gc_stop();
     let (glue, host) = (Function::from_gc_ref(glue), Host::default());
     Ok(Scripts { lua, glue, host, compiled: BTreeSet::new(), runs: 0 })
@@ -172,7 +173,7 @@ fn failed(error: impl std::fmt::Display) -> SimError {
     SimError::Lua(error.to_string())
 }
 
-/// Returns the arguments of the function of the host that is called.
+/// Returns the arguments of the current call of a function of the host.
 fn arguments(state: &LuaState) -> Vec<Val> {
     (state.base..state.top).map(|place| state.stack_get(place)).collect()
 }
@@ -323,7 +324,8 @@ fn reply_from_lua(state: &LuaState, value: Val) -> LuaResult<RespValue> {
     })
 }
 
-/// Returns the text of a field. It walks over the table: the name need not be a string of this state so far.
+/// Returns the text of a field. It iterates over the table, since this state need not have the name
+/// as a string yet.
 fn field(state: &LuaState, table: &Table, name: &[u8]) -> Option<String> {
     let fields = state.gc.tables.get(table.gc_ref())?.hash_entries();
     let (_, value) = fields.into_iter().find(|(key, _)| bytes(state, *key) == Some(name))?;

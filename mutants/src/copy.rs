@@ -1,4 +1,4 @@
-//! The copy of the workspace in which all mutants stand.
+//! The copy of the workspace with all mutants in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -19,7 +19,7 @@ const SOURCES: [&str; 3] = ["client/src", "core/src/flow", "adapter-redis/src"];
 const LEFT_OUT: [&str; 7] =
     ["/tests", "loom", "doc_examples", "/testing/", "/runtime/", "tests.rs", "test_util"];
 
-/// Says which mutant is there, and notes in a file those that are asked for.
+/// The code that returns the chosen mutant, and notes in a file the mutants that a run reaches.
 const SWITCH: &str = "
 /// The mutant of this process.
 #[doc(hidden)]
@@ -50,7 +50,7 @@ pub mod mutant {
 }
 ";
 
-/// A program that judges, the folder of its package, and whether it is a program of tests.
+/// A judging program, the folder of its package, and whether it is a program of tests.
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) path: PathBuf,
@@ -69,7 +69,7 @@ pub(crate) struct Copy {
     pub(crate) mutants: Vec<Mutant>,
     /// The folder of the copy and of its caches.
     pub(crate) folder: PathBuf,
-    /// The worlds, and the tests that judge.
+    /// The programs that judge: the worlds and the tests.
     pub(crate) programs: Vec<Program>,
 }
 
@@ -127,7 +127,7 @@ fn copy_files(root: &Path, tree: &Path, is_wanted: impl Fn(&str) -> bool) -> Res
     Ok(())
 }
 
-/// Leaves a file as it is that is right already, so that it is not compiled again.
+/// Writes a file only if its contents differ, so that an unchanged one is not compiled again.
 fn write_if_other(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).ok().as_deref() != Some(bytes) {
         fs::write(path, bytes)?;
@@ -135,7 +135,7 @@ fn write_if_other(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the paths of the files that are mutated, from the root on.
+/// Returns the paths of the mutated files, from the root on.
 fn sources(root: &Path) -> Result<Vec<String>> {
     let mut folders: Vec<PathBuf> = SOURCES.iter().map(|it| root.join(it)).collect();
     let mut files = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn mutants_of(root: &Path) -> Result<Vec<Mutant>> {
     Ok(planted(root, &sources(root)?, &BTreeSet::new())?.1)
 }
 
-/// Returns the files with their mutants, but for those left out.
+/// Returns the files with their mutants, except those left out.
 fn planted(
     root: &Path,
     files: &[String],
@@ -253,7 +253,8 @@ fn refusals(tree: &Path, target: &Path, mutants: &[Mutant]) -> Result<Vec<usize>
                 );
             }
         }
-        // A borrow that would end between the places of the complaint goes on.
+        // A mutant without a `drop` extends a borrow that would end between the places of the
+        // error.
         for (name, bytes) in &whole {
             if numbers.len() == before {
                 let dropped =
@@ -294,7 +295,7 @@ fn build(tree: &Path, target: &Path) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Returns the program that a message is about, if it judges.
+/// Returns the program in a message, if it judges.
 fn program(message: &Value) -> Option<Program> {
     let path = PathBuf::from(message["executable"].as_str()?);
     let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();

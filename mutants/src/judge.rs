@@ -1,4 +1,4 @@
-//! Tests and worlds, on one mutant at a time.
+//! The verdicts of tests and worlds on one mutant at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::copy::Program;
 use crate::planted::Mutant;
 use crate::runs::{self, Run};
 
-/// Tests are run in groups, quick ones first: a group takes so long without a mutant.
+/// Tests run in groups, quick ones first: these are the bounds of their times without a mutant.
 const GROUPS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(2), Duration::MAX];
 
 /// The program whose tests start servers. They run for mutants that nothing else sees.
@@ -19,7 +19,7 @@ pub(crate) fn needs_server(mutant: &Mutant) -> bool {
     mutant.file.starts_with("adapter-redis")
 }
 
-/// The judge that found a mutant.
+/// The verdict on a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verdict {
     KilledByTests,
@@ -29,7 +29,7 @@ pub(crate) enum Verdict {
     NotReached,
 }
 
-/// All that judges, each run of it only where it reaches the mutant.
+/// All judges. Each of their runs judges only the mutants that it reaches.
 pub(crate) struct Judge<'c> {
     programs: &'c [Program],
     tests: Vec<Run>,
@@ -46,7 +46,7 @@ impl<'c> Judge<'c> {
         Self { programs, tests, worlds, servers }
     }
 
-    /// Judges by tests and then by worlds, or by worlds alone.
+    /// Judges a mutant by tests and then by worlds, or by worlds alone.
     pub(crate) fn verdict(&self, mutant: &Mutant, has_tests: bool) -> Result<Verdict> {
         let reach = |runs: &'_ [Run]| {
             let reaching = |run: &&Run| run.reached.contains(&mutant.number);

@@ -11,7 +11,7 @@ use crate::planted::Mutant;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Living {
-    /// The files in which each mutant that lives has a reason.
+    /// The files in which each living mutant has a reason.
     pub(crate) complete: BTreeSet<String>,
     reason: Vec<Reason>,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Living {
 struct Reason {
     #[expect(dead_code, reason = "it is for readers")]
     why: String,
-    /// The file, the line as it is, and the place as the mutant has it.
+    /// The file, the original line, and the mutated text.
     mutants: Vec<[String; 3]>,
 }
 

@@ -1,7 +1,6 @@
-//! Mutants of the client: texts of `client`, of the flows of `core` and of `adapter-redis` that could be others, judged by
-//! simulated worlds and by tests.
-//!
-//! All mutants stand in one copy of the workspace, which is compiled once; the environment says which one is there.
+//! Mutation tests of the client: mutants of the texts of `client`, of the flows of `core` and of
+//! `adapter-redis`, judged by simulated worlds and by tests. One copy of the workspace contains all
+//! mutants and is compiled once; the environment selects the active one.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command")]
 
@@ -25,17 +24,18 @@ use judge::{Judge, Verdict};
 use living::Living;
 use planted::Mutant;
 
-/// Plant mutants in a copy of the client, and look which ones live. Each is judged by the tests that reach its place, the
-/// quick ones first, then by the worlds that do, and those of `adapter-redis` by tests that start servers
+/// Plant mutants in a copy of the client, and find the ones that live. Each is judged by the tests
+/// that reach its place, the quick ones first, then by the worlds that do, and those of
+/// `adapter-redis` by tests that start servers
 #[derive(Debug, Parser)]
 #[command(
     after_help = "Exit status: 0 if each mutant that lives has its reason, or is in a file that is not complete; else 1."
 )]
 struct Arguments {
-    /// Only mutants of files whose path has this in it
+    /// Only mutants of files whose path contains this text
     #[arg(long, value_name = "TEXT", default_value = "")]
     only: String,
-    /// Only mutants of files in which each one that lives has a reason
+    /// Only mutants of files in which each living one has a reason
     #[arg(long)]
     complete: bool,
     /// Judge one of every N mutants
@@ -47,7 +47,7 @@ struct Arguments {
     /// Play at most N worlds for each mutant
     #[arg(long, value_name = "N", default_value_t = 1000)]
     seeds: u64,
-    /// Let worlds judge alone, without tests
+    /// Let only worlds judge, without tests
     #[arg(long)]
     worlds: bool,
 }

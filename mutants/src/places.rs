@@ -1,4 +1,4 @@
-//! The places of a Rust file that could say something else, found in its syntax.
+//! The places of a Rust file that mutants change, found in its syntax.
 
 use std::ops::Range;
 
@@ -12,9 +12,9 @@ use syn::{
     ImplItem, Item, Lit, Pat, ReturnType, Signature, Stmt, TraitItem, Type, UnOp,
 };
 
-/// A place of a file, and the texts that could stand there.
+/// A place of a file, and the texts that mutants put there.
 pub(crate) struct Place {
-    /// Bytes of the file.
+    /// The range of its bytes in the file.
     pub(crate) range: Range<usize>,
     /// The line of its beginning, from 1 on.
     pub(crate) line: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Place {
     pub(crate) texts: Vec<String>,
 }
 
-/// How a place is written so that it has all its texts at once.
+/// The form of a place that holds all its texts at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// An expression, whose texts are expressions.
@@ -40,7 +40,7 @@ pub(crate) enum Form {
 /// Returns all places of a file, outer ones before those in them.
 ///
 /// # Errors
-/// Where the text is not Rust.
+/// Returns an error if the text is not Rust.
 pub(crate) fn of(text: &str) -> syn::Result<Vec<Place>> {
     let file = syn::parse_file(text)?;
     let mut search = Search { text, places: Vec::new() };
@@ -65,7 +65,7 @@ impl Search<'_> {
         &self.text[node.span().byte_range()]
     }
 
-    /// A condition that always holds, or never.
+    /// Adds a condition that always holds, or never.
     fn add_condition(&mut self, condition: &Expr, texts: &[&str]) {
         if !has_let(condition) && !matches!(condition, Expr::Lit(_)) {
             let texts = texts.iter().map(|&text| text.to_owned()).collect();
@@ -77,7 +77,7 @@ impl Search<'_> {
         let is_empty = block.stmts.is_empty();
         if signature.constness.is_none() && !is_empty {
             let mut texts = results_of(&signature.output);
-            // A result that the function has anyway is no mutant.
+            // The function's own result is no mutant.
             if let [Stmt::Expr(only, None)] = &block.stmts[..] {
                 texts.retain(|text| !text.ends_with(self.text_of(only)));
             }
@@ -235,7 +235,7 @@ impl<'ast> Visit<'ast> for Search<'_> {
         self.visit_expr(&it.body);
     }
 
-    // Constants are computed before any mutant is chosen, and types and patterns are none.
+    // Constants are computed before any mutant is chosen, and types and patterns are no mutants.
     fn visit_expr_repeat(&mut self, it: &'ast ExprRepeat) {
         self.visit_expr(&it.expr);
     }
@@ -317,7 +317,7 @@ fn other_method(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Results that a function could give at once.
+/// Returns results that a function could return at once.
 fn results_of(output: &ReturnType) -> Vec<String> {
     match output {
         ReturnType::Default => vec![String::new()],
@@ -343,7 +343,7 @@ fn results(kind: &str) -> Vec<String> {
         return owned(&["Vec::new()"]);
     }
     let Some(inner) = inner("Result") else { return Vec::new() };
-    // The first of its types: a comma in a tuple or in brackets is none between types.
+    // The first of its types: a comma in a tuple or in brackets does not separate types.
     let mut depth = 0;
     let end = inner.find(|character| {
         depth += match character {

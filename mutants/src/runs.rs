@@ -61,7 +61,7 @@ pub(crate) fn all(programs: &[Program], seeds: u64, known: &Path) -> Result<Vec<
 }
 
 impl Run {
-    /// The first of its worlds.
+    /// Returns the first of its worlds.
     pub(crate) fn start(&self) -> Option<u64> {
         let after = self.arguments.iter().skip_while(|it| *it != "--start").nth(1);
         after.and_then(|it| it.parse().ok())
@@ -75,7 +75,7 @@ fn stamp(program: &Program) -> Result<String> {
     Ok(format!("{} {changed:?}", program.path.display()))
 }
 
-/// The arguments of each test of a program, or of each batch of worlds.
+/// Returns the arguments of each test of a program, or of each batch of worlds.
 fn arguments(program: &Program, seeds: u64) -> Result<Vec<Vec<String>>> {
     if program.has_tests {
         let listed = Command::new(&program.path).args(["--list", "--format", "terse"]).output()?;
@@ -136,7 +136,7 @@ pub(crate) fn passes(
     }
 }
 
-/// Does it for each of these, on all processors; returns the results in their order.
+/// Runs a function on each item, on all processors; returns the results in their order.
 pub(crate) fn in_parallel<T: Sync, R: Send>(
     all: &[T],
     one: impl Fn(usize, &T) -> R + Sync,

@@ -6,7 +6,7 @@
 
 use std::cell::RefCell;
 
-/// As many numbers as an answer has at most.
+/// The most numbers in an answer.
 const NUMBERS: usize = 8;
 
 #[derive(Default)]
@@ -29,7 +29,8 @@ extern "C" fn input(length: usize) -> *mut u8 {
     })
 }
 
-/// Returns the address of the bytes of the last answer, of the length that came with it.
+/// Returns the address of the bytes of the last answer. The call that answered returned their
+/// length.
 #[unsafe(no_mangle)]
 extern "C" fn output() -> *const u8 {
     BUFFERS.with_borrow(|buffers| buffers.output.as_ptr())
@@ -49,7 +50,7 @@ pub(crate) fn with_input<T>(run: impl FnOnce(&[u8]) -> T) -> T {
     result
 }
 
-/// Answers bytes, and returns their length.
+/// Stores the bytes of an answer, and returns their length.
 pub(crate) fn answer(bytes: impl Into<Vec<u8>>) -> i32 {
     let bytes = bytes.into();
     let length = bytes.len() as i32;
@@ -57,7 +58,7 @@ pub(crate) fn answer(bytes: impl Into<Vec<u8>>) -> i32 {
     length
 }
 
-/// Answers numbers.
+/// Stores the numbers of an answer.
 #[cfg(not(feature = "machines"))]
 pub(crate) fn answer_numbers<const N: usize>(numbers: [f64; N]) {
     BUFFERS.with_borrow_mut(|buffers| buffers.numbers[..N].copy_from_slice(&numbers));

@@ -88,7 +88,8 @@ impl<'a> Text<'a> {
         Ok(Some((id.parse().map_err(told)?, Duration::from_micros(micros))))
     }
 
-    /// Reads one limit, or several behind the tag of a composite; and whether it has turns.
+    /// Reads one limit, or several behind the tag of a composite; returns also whether it has
+    /// turns.
     pub(crate) fn limits(&mut self) -> Read<(Limit, bool)> {
         let (mut limits, mut has_turns) = (Vec::new(), false);
         while let Some(&[letter @ b'A'..=b'Z', _]) = self.0.first() {
@@ -120,7 +121,8 @@ impl Numbers for Text<'_> {
 }
 
 impl<'a> Packed<'a> {
-    /// The letter of the tag of a script's limit, where that takes its argument in binary.
+    /// Returns the letter of the tag of a script's limit, if the script takes its argument in
+    /// binary.
     pub(crate) fn letter(script: &str) -> Option<u8> {
         let (limit, verb) = script.rsplit_once('_')?;
         let letter = match limit {
@@ -173,7 +175,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// A limit under these terms.
+    /// Reads a stored limit with these terms.
     pub(crate) fn limit(terms: &str, limit: Limit) -> Read<StoredLimit> {
         let (scope, keep) = terms.split_once(':').ok_or("terms are a scope and a time")?;
         let limit = StoredLimit::new(limit);

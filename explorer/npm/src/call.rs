@@ -17,7 +17,7 @@ use crate::frames::Frames;
 use crate::json::Json;
 use crate::machines::Machine;
 
-/// Reads a call: its script, its keys and all its arguments. The time among these is not looked at.
+/// Reads a call: its script, its keys and all its arguments, except the time.
 pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
     let (script, keys, arguments) = (input.next()?, input.all()?, input.all()?);
     let script = std::str::from_utf8(script).unwrap_or_default();
@@ -43,7 +43,7 @@ pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
     read.map_err(|error| format!("{script}: {error}"))
 }
 
-/// A command on a limit of its own, or on the one that is stored.
+/// Reads a command on a limit of its own, or on the stored one.
 fn limited<C>(command: C, limit: Limit, stored: Option<Stored>) -> Read<Box<dyn Machine>>
 where
     C: LimitCommand<Outcome: Json>,
@@ -57,7 +57,7 @@ where
     })
 }
 
-/// One request, or several in one call.
+/// Reads one request, or several in one call.
 fn acquire(
     limit: Limit,
     costs: Vec<u64>,
@@ -87,7 +87,8 @@ fn limiter_in_binary(
     let (limit, has_turns) = call.limits(letter)?;
     if script.ends_with("_acquire") {
         let max_wait = has_turns.then(|| call.micros()).transpose()?;
-        // Behind the only cost of a request with an id: a bar, the id, and for how long it is remembered.
+        // After the only cost of a request with an id: a bar, the id, and for how long it is
+        // remembered.
         let behind = if call.0.len() % 8 == 1 { 25 } else { 0 };
         let mut costs = Vec::new();
         while call.0.len() > behind {
@@ -104,14 +105,14 @@ fn limiter_in_binary(
     }
     let (id, cost) = (beside.ok_or(NO_RESERVATION)?, call.number()?);
     if script.ends_with("_settle") {
-        // Its end is not in the call, which the fast script takes only before that.
+        // Its end is not in the call, which the fast script takes only before its end.
         return settle(limit, id, Timestamp::MAX, cost, None);
     }
     let acquire = Acquire::new(limit, cost).map_err(told)?;
     limited(acquire.reserve(id, call.micros()?).map_err(told)?, limit, None)
 }
 
-/// Under the limit that is stored, or else under a default, which begins as a record of it does.
+/// Reads a command under the stored limit, or else under a default, which begins like its record.
 fn stored_in_binary(mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
     let (max_wait, count) = (call.micros()?, call.number()?);
     let costs = (0..count).map(|_| call.number()).collect::<Read<Vec<u64>>>()?;

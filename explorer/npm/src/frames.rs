@@ -1,4 +1,4 @@
-//! Strings of bytes in a row, each behind its length; lists of them, each behind its count.
+//! Frames: strings of bytes, each after its length, and lists of them, each after its count.
 
 /// The rest of the input.
 pub(crate) struct Frames<'a>(pub(crate) &'a [u8]);

@@ -43,7 +43,7 @@ macro_rules! displayed {
 }
 
 displayed!("": bool u64 usize);
-// None has a character that is escaped.
+// None of these contains a character that JSON escapes.
 displayed!("\"": str lock::OwnerId semaphore::PermitId lockage_core::RequestId StoredLimit);
 
 impl Json for lock::Label {

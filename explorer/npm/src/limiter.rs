@@ -80,7 +80,7 @@ extern "C" fn decide(cost: f64, now: f64, charges: bool) -> i32 {
     })
 }
 
-/// Adjusts the key that is written: `amount` is a cost, or of a block microseconds.
+/// Adjusts the key in the input: `amount` is a cost, or for a block a span in microseconds.
 #[unsafe(no_mangle)]
 extern "C" fn adjust(what: u32, amount: f64, now: f64) -> i32 {
     run(now, |limiter, key| {
@@ -104,7 +104,7 @@ extern "C" fn adjust(what: u32, amount: f64, now: f64) -> i32 {
     })
 }
 
-/// Forgets the key that is written. The first number says whether anything was stored.
+/// Forgets the key in the input. The first number says whether anything was stored.
 #[unsafe(no_mangle)]
 extern "C" fn reset(now: f64) -> i32 {
     run(now, |limiter, key| {
@@ -114,7 +114,7 @@ extern "C" fn reset(now: f64) -> i32 {
     })
 }
 
-/// Drops every key that expired, and returns how many are left.
+/// Drops every expired key, and returns how many are left.
 #[unsafe(no_mangle)]
 extern "C" fn purge(now: f64) -> usize {
     with_limiter(now, |limiter| {

@@ -9,15 +9,16 @@ use crate::call;
 use crate::frames::{self, Frames};
 use crate::json::Json;
 
-/// A command whose type is not known.
+/// A command of any type.
 pub(crate) trait Machine {
-    /// Runs it on these records, and returns its outcome in JSON.
+    /// Runs the command on these records, and returns its outcome in JSON.
     fn run(&self, records: &mut [Option<Record>; 2], now: Timestamp) -> String;
 
-    /// Returns the outcome that a script's reply carries, in JSON.
+    /// Returns the outcome in a script's reply, in JSON.
     fn outcome(&self, reply: &[i64]) -> String;
 
-    /// Returns the arguments of its calls, but for the time: in binary, where there is such a script, and in text.
+    /// Returns the arguments of its calls without the time: in binary, if there is such a script,
+    /// and in text.
     fn arguments(&self) -> [Vec<Vec<u8>>; 2];
 }
 
@@ -69,7 +70,7 @@ extern "C" fn run(now: f64) -> i32 {
     })
 }
 
-/// Reads the reply that is written behind the call: the outcome in JSON.
+/// Reads the reply behind the call in the input, and answers its outcome in JSON.
 #[unsafe(no_mangle)]
 extern "C" fn outcome() -> i32 {
     tell(|input| {
@@ -80,8 +81,8 @@ extern "C" fn outcome() -> i32 {
     })
 }
 
-/// Answers the arguments of the call that is written, as the core encodes its command: those of a fast script, and those of
-/// the one that takes every record.
+/// Answers the arguments of the call in the input, as the core encodes its command: those of the
+/// fast script, and those of the script that takes every record.
 #[unsafe(no_mangle)]
 extern "C" fn arguments() -> i32 {
     tell(|input| {
@@ -135,7 +136,7 @@ fn read_reply(input: &mut Frames<'_>) -> Result<Vec<i64>, String> {
     let reply = match (kind, &elements[..]) {
         (NOTHING, [number]) => integer(number).map(|number| read_integer_reply(number).to_vec()),
         (STRING, [bytes]) => read_packed_reply(bytes),
-        // Its last element may be a string, which an empty one before it says.
+        // Its last element may be a string; an empty string before it marks that.
         (LIST, [integers @ .., b"", string]) => {
             let numbers: Option<Vec<i64>> = integers.iter().map(|bytes| integer(bytes)).collect();
             numbers

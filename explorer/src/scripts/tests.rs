@@ -13,7 +13,7 @@ use lockage_sim::store::{RespValue, SimError, SimStore, run_command};
 
 use super::Scripts;
 
-/// How many sequences of each kind are drawn by default: a few hundred in all.
+/// The number of sequences of each kind by default: a few hundred in all.
 const OF_EACH_KIND: u32 = 24;
 
 #[test]
@@ -57,7 +57,7 @@ impl<'b> Keys for Twins<'b> {
     }
 }
 
-/// A key in both.
+/// A key in both stores.
 struct Twin<'b> {
     both: &'b RefCell<Both>,
     time: Time,

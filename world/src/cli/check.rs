@@ -27,7 +27,8 @@ pub(super) struct CheckArgs {
     /// Engine that decides [default: the machines, and also the scripts in one of eight worlds]
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// Show in how many worlds each rare state came about, and how much was not judged for which reason
+    /// Show in how many worlds each rare state occurred, and how many checks were skipped for each
+    /// reason
     #[arg(long, conflicts_with_all = ["json", "timeline"])]
     details: bool,
     /// Print one JSON object and nothing else
@@ -57,7 +58,7 @@ pub(super) fn check(args: &CheckArgs) -> Result<bool> {
     if args.timeline {
         return show(&campaign);
     }
-    // A panic is a failure of its world, and shown with that.
+    // A panic is a failure of its world, and appears in its report.
     std::panic::set_hook(Box::new(|_| ()));
     let progress = Progress::worlds(seeds);
     let since = Instant::now();
@@ -196,7 +197,7 @@ mod tests {
 
     const CAMPAIGN: Campaign = Campaign { start: 2, seeds: 9, engine: Some(Engine::Lua) };
 
-    /// A world in which clocks are off by more than is allowed.
+    /// Returns a failure of a world in which clocks are off by more than is allowed.
     fn failure() -> Failure {
         let planted = Planted { slower_ppm: 100_000, ..Planted::default() };
         let mut stage = Stage::new(None).unwrap().with_planted(planted);
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(report["elapsed_sec"], 2.0);
     }
 
-    /// A state is demanded from 18 times as many worlds on as it takes to come to it.
+    /// A state is required once the worlds are 18 times as many as it usually takes to reach it.
     #[test]
     fn a_rare_state_is_missed_where_enough_worlds_make_it_certain() {
         let written = |seeds| {

@@ -70,7 +70,8 @@ struct Broken<'a> {
 /// Searches, and prints the results.
 ///
 /// # Errors
-/// If a scope is not as it should be, or standard output cannot be written.
+/// Returns an error if the result of a scope is not the expected one, or standard output cannot be
+/// written.
 pub(super) fn run(args: &ExhaustArgs) -> Result<()> {
     let scopes: Vec<Scope> = Scope::all().into_iter().filter(|scope| args.wants(scope)).collect();
     if scopes.is_empty() {

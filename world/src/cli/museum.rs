@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::museum::{Entry, Event, Found, Played, Seen, Step, entries};
 
-/// Play bugs that others shipped, and see which property finds each.
+/// Play bugs that other projects shipped, and show which property finds each
 #[derive(Debug, Args)]
 #[command(after_long_help = JSON)]
 pub(super) struct MuseumArgs {
@@ -43,9 +43,9 @@ struct Line {
     killed: bool,
     why: Option<String>,
     steps: usize,
-    /// The traces tried before the one that is shown.
+    /// The number of traces tried before the shown one.
     tried: usize,
-    /// The shorter traces, none of which breaks the property; null for a given trace.
+    /// The number of shorter traces, none of which breaks the property; null for a given trace.
     shorter: Option<usize>,
     given_because: Option<&'static str>,
     trace: Vec<Moment>,
@@ -72,8 +72,8 @@ struct ControlBroken {
 /// Plays entries, and prints the results.
 ///
 /// # Errors
-/// If there is no such entry, one is not killed, the shipped counterpart breaks a property, or standard output
-/// cannot be written.
+/// Returns an error if there is no such entry, if one is not killed, if the shipped counterpart
+/// breaks a property, or if standard output cannot be written.
 pub(super) fn run(args: &MuseumArgs) -> Result<()> {
     let entries: Vec<Entry> = entries().into_iter().filter(|entry| args.wants(entry)).collect();
     if entries.is_empty() {
@@ -113,7 +113,7 @@ fn write_table(all: &[(Entry, Played)]) -> io::Result<()> {
         let column = table.column_mut(column).expect("the header has it");
         column.set_cell_alignment(CellAlignment::Right);
     }
-    // Names are there to be copied.
+    // Names stay whole, so that they can be copied.
     let names = table.column_mut(1).expect("the header has it");
     names.set_constraint(ColumnConstraint::ContentWidth);
     for (entry, played) in all {

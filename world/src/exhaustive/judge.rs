@@ -18,7 +18,7 @@ pub(super) struct Judged {
     pub(super) cases: Vec<Case>,
 }
 
-/// Judges a step, after which this is in the slot.
+/// Judges a step that left this slot.
 pub(super) fn judge(
     scope: &Scope,
     state: &State,
@@ -43,7 +43,7 @@ pub(super) fn judge(
         (Told::Queued { ahead }, _) => Outcome::Queued { ahead, until_us: now_us + 1 },
         (Told::Left, _) => Outcome::Withdrawn,
     };
-    // A waiter in line may write that it waits.
+    // A waiter may record in the slot that it waits.
     let may_wait = matches!(action, Action::Acquire { .. } | Action::Withdraw { .. });
     let is_same = match told {
         Told::Refused | Told::Queued { .. } | Told::Left if may_wait => {

@@ -9,7 +9,7 @@ use lockage_core::{Command, Record, RecordError, Timestamp};
 /// An operation of an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Ask {
-    /// The lock, or one hold more.
+    /// Acquires the lock, or one more hold.
     Acquire {
         /// The last tick at which the store may do it.
         not_after: u64,
@@ -21,31 +21,31 @@ pub enum Ask {
         /// For how many ticks the place lasts at least.
         span: u64,
     },
-    /// A longer lease of the grant with this token.
+    /// Renews the lease of the grant with this token.
     Renew {
         /// The token of the grant.
         token: u64,
     },
-    /// To give a hold back.
+    /// Releases a hold.
     Release {
         /// Which of the owner's operations has acquired it.
         hold: u8,
     },
-    /// To free the lock from the grant with this token, by any owner.
+    /// Frees the lock from the grant with this token, as any owner.
     ForceRelease {
         /// The token of the grant.
         token: u64,
     },
-    /// To leave the line.
+    /// Leaves the line.
     Withdraw,
 }
 
-/// One operation under way, or its repetition: these are equal.
+/// One operation under way, or its repetition: both are equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
     /// The client, from zero.
     pub owner: usize,
-    /// Which of the owner's operations it is, from one.
+    /// The number of the owner's operation, from one.
     pub operation: u8,
     /// The tick at which it was first sent.
     pub sent: u64,
@@ -56,11 +56,11 @@ pub struct Request {
 /// An answer of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Told {
-    /// It was done, now or before.
+    /// The operation is done, now or before.
     Done {
         /// The grant's fencing token.
         token: u64,
-        /// How often it is held since.
+        /// The number of holds after it.
         holds: u64,
     },
     /// Another owner holds the lock, or this owner does not hold it.
@@ -74,7 +74,7 @@ pub enum Told {
     },
     /// The lock is free, and other waiters are ahead in line.
     Queued {
-        /// How many.
+        /// How many waiters are ahead.
         ahead: u64,
     },
     /// The line was left.
@@ -87,7 +87,7 @@ pub trait Machine: Send + Sync {
     fn run(&self, lock: &Lock, request: &Request, slot: &mut Option<Record>, now: u64) -> Told;
 }
 
-/// The lock of `lockage-core` as it is.
+/// The shipped lock of `lockage-core`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shipped;
 
@@ -122,7 +122,7 @@ impl Machine for Shipped {
 }
 
 impl Request {
-    /// The owner by the id that the store knows.
+    /// Returns the id under which the store knows the owner.
     pub fn owner_id(&self) -> OwnerId {
         owner_id(self.owner)
     }
@@ -138,12 +138,12 @@ pub(super) fn hold_id(owner: usize, operation: u8) -> HoldId {
     HoldId::from_u128(owner as u128 * 256 + u128::from(operation))
 }
 
-/// An owner by the id that the store knows.
+/// Returns the id under which the store knows an owner.
 pub(super) fn owner_id(owner: usize) -> OwnerId {
     OwnerId::from_u128(owner as u128 + 1)
 }
 
-/// A tick is a microsecond of the store.
+/// Returns the store's time of a tick, which is a microsecond.
 pub(super) fn time(tick: u64) -> Timestamp {
     Timestamp::from_micros(tick).expect("scopes have few ticks")
 }
@@ -177,7 +177,7 @@ impl fmt::Display for Told {
     }
 }
 
-/// An owner's letter.
+/// Returns an owner's letter.
 pub(super) fn letter(owner: usize) -> char {
     char::from(b'A' + owner as u8)
 }

@@ -51,11 +51,11 @@ pub struct Outcome {
     pub took: Duration,
     /// The laws that hold in all of the scope.
     pub held: Vec<Law>,
-    /// The laws that were broken, each with a shortest way there.
+    /// The broken laws, each with a shortest trace.
     pub broken: Vec<(Law, Timeline)>,
-    /// Where failovers happen: a shortest way to two owners inside (L11).
+    /// A shortest trace to two owners inside (L11), if the scope has failovers.
     pub overlap: Option<Timeline>,
-    /// Coverage steps that it should have come by and has not.
+    /// The coverage steps that the search should have reached and did not.
     pub missing: Vec<&'static str>,
 }
 
@@ -71,7 +71,7 @@ impl Outcome {
 /// A trace, step by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
-    /// Each with the tick at which it happened.
+    /// The steps, each with its tick.
     pub steps: Vec<(u64, String)>,
 }
 
@@ -99,7 +99,8 @@ pub fn check(scope: &Scope, machine: Arc<dyn Machine>) -> Outcome {
     }
 }
 
-/// A shortest way in which a law is broken, or two owners get inside (L11); nothing where there is none.
+/// Returns a shortest trace that breaks a law, or leads to two owners inside (L11); nothing if
+/// there is none.
 pub fn shortest(scope: &Scope, machine: &Arc<dyn Machine>, law: Law) -> Option<Timeline> {
     let mut found = None;
     let mut depth = usize::MAX;
@@ -109,7 +110,7 @@ pub fn shortest(scope: &Scope, machine: &Arc<dyn Machine>, law: Law) -> Option<T
         let search = model(scope, machine).checker().finish_when(finish).target_max_depth(depth);
         let checker = search.spawn_bfs().join();
         let Some(path) = checker.discovery(law.name()) else { return found };
-        // One step less than this one has, whose states are one more than its steps.
+        // The next search has one step less; a path has one more state than steps.
         depth = path.clone().into_states().len();
         found = Some(timeline(checker.model(), path));
     }
@@ -120,7 +121,7 @@ fn model(scope: &Scope, machine: &Arc<dyn Machine>) -> LockModel {
     LockModel { scope: scope.clone(), machine: Arc::clone(machine), reached }
 }
 
-/// The laws that must hold in a scope, in the order of their names.
+/// Returns the laws that must hold in a scope, in the order of their names.
 fn laws(scope: &Scope) -> Vec<Law> {
     use Law::*;
     let is_promised = |law: &Law| *law != L9 || scope.allows(Allowed::Line);

@@ -12,14 +12,14 @@ use super::reached::{Coverage, Reached};
 use super::scope::{Allowed, SPAN, Scope};
 use super::state::{Grant, Owner, State, Store, inspect};
 
-/// A scope and the machine that is searched in it.
+/// A scope, and the machine that the search runs in it.
 pub(super) struct LockModel {
     pub(super) scope: Scope,
     pub(super) machine: Arc<dyn Machine>,
     pub(super) reached: Arc<Reached>,
 }
 
-/// One thing that can happen.
+/// A possible step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Happening {
     /// An owner sends an operation.
@@ -30,7 +30,7 @@ pub(super) enum Happening {
     Arrive { request: Request },
     /// An answer arrives.
     Hear { owner: usize, told: Told },
-    /// An owner waits for the answer no longer.
+    /// An owner stops waiting for the answer.
     GiveUp { owner: usize },
     /// Time passes.
     Tick,
@@ -62,7 +62,7 @@ impl Model for LockModel {
             if owner.pending.is_some() {
                 happenings.push(Happening::GiveUp { owner: at });
             }
-            // They are all alike, so the first to do anything may be called A.
+            // All unused owners are alike, so the first to act may be called A.
             if owner.used == 0 {
                 break;
             }
@@ -121,7 +121,7 @@ impl Model for LockModel {
             }),
             Property::always("L9", |_, state: &State| !state.broke.contains(&Law::L9)),
             Property::always("L10", |_, state: &State| !state.broke.contains(&Law::L10)),
-            // Before a failover; after it they are not promised.
+            // These laws hold until a failover, and are not promised after it.
             Property::always("L1", |_, state: &State| {
                 !state.broke.contains(&Law::L1)
                     && (state.failovers > 0 || state.inside().count() < 2)
@@ -182,7 +182,7 @@ impl LockModel {
         }
     }
 
-    /// The token of another owner's live grant.
+    /// Returns the token of another owner's live grant.
     fn to_break(&self, state: &State, at: usize) -> Option<u64> {
         let mut slot = state.store.slot.clone();
         let holder = inspect(&self.scope, &mut slot, state.now).holder?;
@@ -272,7 +272,7 @@ fn send(state: &mut State, at: usize, ask: Ask) {
     owner.under_way.insert(request);
     match ask {
         Ask::Release { hold } => {
-            // An owner that gives back is outside before it is sent.
+            // An owner that releases a hold is outside before the release is sent.
             let left = |grant: Grant| Grant { holds: grant.holds & !(1 << hold), ..grant };
             owner.grant = owner.grant.map(left);
             owner.grant = owner.grant.filter(|grant| grant.holds > 0);

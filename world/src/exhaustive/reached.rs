@@ -1,4 +1,4 @@
-//! Coverage steps that a search must come by: one that never does shows nothing of them.
+//! Coverage steps that a search must reach: a search without them proves nothing about them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,17 +10,17 @@ use super::scope::{Allowed, Scope};
 /// A rare step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coverage {
-    /// An operation that was done arrives again.
+    /// A repeated operation arrives after it was done.
     Repetition,
     /// An acquire arrives after its last tick.
     TooLate,
-    /// A release or a renewal arrives when its grant is over.
+    /// A release or a renewal arrives after the end of its grant.
     GrantOver,
-    /// The answer to an acquire comes when its lease can be over.
+    /// The answer to an acquire arrives after its lease may have ended.
     AnswerAfterLease,
     /// A grant's token is ahead of the clock.
     TokenAhead,
-    /// An owner takes the lock once more.
+    /// An owner acquires the lock again.
     Reentry,
     /// A grant is broken.
     Broken,
@@ -52,7 +52,7 @@ impl Coverage {
     }
 }
 
-/// Which of them a search has come by.
+/// The steps that a search has reached.
 #[derive(Debug, Default)]
 pub(super) struct Reached([AtomicBool; Coverage::ALL.len()]);
 
@@ -78,7 +78,7 @@ impl Reached {
         }
     }
 
-    /// Those that it should have come by and has not.
+    /// Returns the steps that it should have reached and did not.
     pub(super) fn missing(&self, scope: &Scope) -> Vec<&'static str> {
         let is_missing = |(rare, _): &&(Coverage, &str)| {
             rare.is_expected(scope) && !self.0[*rare as usize].load(Ordering::Relaxed)

@@ -4,33 +4,33 @@ use std::time::Duration;
 
 use lockage_core::lock::Lock;
 
-/// The bounds of a search. Within them everything that can happen does: each message comes never, once or
-/// again and again, in any order, for as long as it is under way.
+/// The bounds of a search, which covers everything that can happen within them: each message
+/// arrives never, once or repeatedly, in any order, for as long as it is under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     /// The name of the scope.
     pub name: &'static str,
     /// A description of the scope.
     pub about: &'static str,
-    /// How many want the lock.
+    /// The number of owners that want the lock.
     pub owners: usize,
-    /// How many operations each of them sends at most.
+    /// The number of operations that each owner sends at most.
     pub operations: u8,
     /// The last tick.
     pub ticks: u64,
     /// How many ticks a lease lasts.
     pub lease: u64,
-    /// By how many ticks an owner's own deadline is earlier than the lease, by its own clock.
+    /// How many ticks before the lease an owner's own deadline is, by its own clock.
     pub margin: u64,
     /// For how many ticks a message can be under way; operations are remembered for one more.
     pub delay: u64,
-    /// For how many ticks after it was sent an acquire may be done.
+    /// For how many ticks after it is sent an acquire may run.
     pub patience: u64,
     /// The optional operations of owners, besides acquire and release.
     pub allowed: &'static [Allowed],
     /// How often the store goes back to the state of a replica.
     pub failovers: u8,
-    /// Whether it takes longer than some seconds.
+    /// Whether the search takes longer than some seconds.
     pub is_large: bool,
 }
 
@@ -39,23 +39,23 @@ pub struct Scope {
 pub enum Allowed {
     /// Owners acquire the lock again while they hold it.
     Reentry,
-    /// They renew.
+    /// Owners renew their leases.
     Renew,
     /// Owners ask for the outcome of an unanswered acquire, and release its hold.
     Settle,
     /// Owners break the hold of another owner.
     ForceRelease,
-    /// They wait in line, with places of two ticks, and leave it.
+    /// Owners wait in line, with places of two ticks, and leave it.
     Line,
 }
 
-/// By how much an owner's clock falls behind the store's in a lease at most, in ticks.
+/// How many ticks an owner's clock falls behind the store's during a lease, at most.
 pub const DRIFT: u64 = 1;
 /// For how many ticks a place in line lasts at least.
 pub const SPAN: u64 = 2;
 
 impl Scope {
-    /// Those that the command runs, the small ones first.
+    /// Returns the scopes of the command, the small ones first.
     pub fn all() -> Vec<Scope> {
         use Allowed::*;
         let pair = Scope {
@@ -105,7 +105,7 @@ impl Scope {
             allowed: &[Line],
             ..pair.clone()
         };
-        // A lease that lasts longer, and messages that are under way for longer.
+        // Scopes with longer leases, and with longer delays of messages.
         let longer =
             Scope { ticks: 6, lease: 3, delay: 3, patience: 2, is_large: true, ..pair.clone() };
         let long_pair = Scope { name: "long-pair", ..longer.clone() };
@@ -133,7 +133,7 @@ impl Scope {
         small.into_iter().chain([long_pair, long_settle, three, lossy]).collect()
     }
 
-    /// The lock in it.
+    /// Returns the lock of the scope.
     pub fn lock(&self) -> Lock {
         let micros = Duration::from_micros;
         Lock::new(micros(self.lease), micros(self.delay + 1)).expect("a few ticks are in range")

@@ -1,4 +1,4 @@
-//! One moment of a scope.
+//! The states of a scope.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use super::judge::Law;
 use super::machine::{Request, Told, time};
 use super::scope::Scope;
 
-/// All that can differ at one moment.
+/// The complete state at one moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct State {
     /// The tick.
@@ -21,7 +21,7 @@ pub(super) struct State {
     pub(super) store: Arc<Store>,
     /// The replica's state, while it can still take over.
     pub(super) replica: Option<Arc<Store>>,
-    /// How often it has.
+    /// How often a replica has taken over.
     pub(super) failovers: u8,
     /// The owners that want the lock.
     pub(super) owners: Vec<Owner>,
@@ -43,7 +43,7 @@ pub(super) struct Store {
 }
 
 impl Grant {
-    /// The operations that have acquired it.
+    /// Returns the operations whose holds it has.
     pub(super) fn holds(&self) -> impl Iterator<Item = u8> {
         let holds = self.holds;
         (0..16).filter(move |operation| holds & 1 << operation > 0)
@@ -55,11 +55,11 @@ impl Grant {
 pub(super) struct Owner {
     /// The number of operations that it has sent.
     pub(super) used: u8,
-    /// The messages of it that can still arrive, also repeatedly.
+    /// Its messages that can still arrive, also repeatedly.
     pub(super) under_way: BTreeSet<Request>,
     /// The operation whose answer it waits for.
     pub(super) pending: Option<Request>,
-    /// The answers to that which can arrive.
+    /// The answers to that operation that can arrive.
     pub(super) answers: BTreeSet<Told>,
     /// An acquire that it gave up without an answer.
     pub(super) unsettled: Option<Request>,
@@ -74,12 +74,12 @@ pub(super) struct Grant {
     pub(super) token: u64,
     /// Which of the owner's operations have acquired it: a bit for each.
     pub(super) holds: u16,
-    /// Until when it counts on it.
+    /// The tick until which the owner counts on it.
     pub(super) until: u64,
 }
 
 impl State {
-    /// The beginning: nothing stored, nothing sent.
+    /// Returns the first state: nothing is stored or sent.
     pub(super) fn first(scope: &Scope) -> State {
         State {
             now: 1,
@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// The clients inside: those that count on a grant that was not broken.
+    /// Returns the clients inside: those that count on a grant that was not broken.
     pub(super) fn inside(&self) -> impl Iterator<Item = (usize, Grant)> {
         let counts = |grant: &Grant| !self.broken.contains(&grant.token);
         let grants = self.owners.iter().enumerate();
@@ -101,7 +101,7 @@ impl State {
 }
 
 impl Store {
-    /// With this record, of which this is known.
+    /// Creates a store with this record and this history.
     pub(super) fn new(slot: Option<Record>, laws: Laws) -> Store {
         let text = slot.as_ref().map(Record::stored);
         Store { slot, laws, text }

@@ -55,7 +55,7 @@ fn clock_of(event: &Event, clocks: &[(char, i64)]) -> u64 {
     event.at_us.saturating_add_signed(ahead)
 }
 
-/// D1, and of a bucket D7: each request is decided as by the reference.
+/// D1, and for a bucket D7: the store decides each request as the reference does.
 pub(super) fn as_reference(spec: &'static str) -> Judge {
     let limit = limit(spec);
     Box::new(move |_, events| {
@@ -153,7 +153,7 @@ pub(super) fn probes_change_nothing() -> Judge {
     })
 }
 
-/// D8: in the state before each request, one of less cost is not denied where it was admitted.
+/// D8: in the state before each admitted request, a request of less cost is not denied.
 pub(super) fn d8() -> Judge {
     Box::new(|stage, events| {
         events.iter().enumerate().find_map(|(at, event)| {
@@ -169,7 +169,7 @@ pub(super) fn d8() -> Judge {
     })
 }
 
-/// D9: once nothing was done for so long, all goes on as with a fresh key.
+/// D9: after `forget_after_us` without a request, the key acts like a fresh one.
 pub(super) fn d9_acts_as_fresh(forget_after_us: u64) -> Judge {
     Box::new(move |stage, events| {
         let deeds = events.iter().enumerate().filter(|(_, event)| !event.is_wait());
@@ -189,7 +189,7 @@ pub(super) fn d9_acts_as_fresh(forget_after_us: u64) -> Judge {
     })
 }
 
-/// D9: nothing is stored once nothing was done for so long.
+/// D9: after `forget_after_us` without a request, nothing is stored.
 pub(super) fn d9_is_forgotten(forget_after_us: u64) -> Judge {
     Box::new(move |stage, events| {
         let last = events.last()?;
@@ -237,7 +237,7 @@ pub(super) fn repeats_change_nothing() -> Judge {
     })
 }
 
-/// D12: a request in range gets no error, and an error means that nothing has changed.
+/// D12: a request in range gets no error, and an error changes nothing.
 pub(super) fn d12() -> Judge {
     Box::new(|stage, events| {
         events.iter().enumerate().find_map(|(at, event)| {
@@ -252,7 +252,7 @@ pub(super) fn d12() -> Judge {
     })
 }
 
-/// The input guard: a cost that is none is refused, and nothing changes.
+/// The input guard: an invalid cost is refused, and changes nothing.
 pub(super) fn input_guard() -> Judge {
     Box::new(|stage, events| {
         events.iter().enumerate().find_map(|(at, event)| {

@@ -9,7 +9,7 @@ use super::Property;
 use super::stage::Judge;
 use super::step::{Deed, Event, Seen, Step};
 
-/// For how long holds are remembered, and places in line last, in microseconds.
+/// How long holds are remembered and places in line last, in microseconds.
 const SPAN_US: u64 = 60_000_000;
 
 /// L1 to L5, and L9: no answer of a lock breaks its law.
@@ -39,7 +39,7 @@ struct Watch {
     sent: BTreeMap<char, Sent>,
 }
 
-/// A request that takes its time.
+/// A request that is under way for some time.
 struct Sent {
     hold: u128,
     not_after_us: u64,

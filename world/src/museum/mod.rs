@@ -49,11 +49,11 @@ pub const PROPERTIES: [Property; 27] = {
 
 /// A bug, and how it is found.
 pub struct Entry {
-    /// Its number among those that others shipped; nothing for one of our own.
+    /// Its number among the bugs of other projects; `None` for one of our own.
     pub bug: Option<u8>,
     /// The name of the entry.
     pub name: &'static str,
-    /// Where it was seen.
+    /// The project in which it was seen.
     pub seen_in: &'static str,
     /// The kind of program that has the bug.
     pub kind: Kind,
@@ -88,9 +88,9 @@ struct Exhibit {
 
 /// How the trace is found.
 enum Way {
-    /// All traces of some steps are tried.
+    /// All traces of some steps are played.
     Searched(Alphabet),
-    /// It is given.
+    /// The trace is given.
     Given { steps: Vec<Step>, because: &'static str },
 }
 
@@ -99,19 +99,20 @@ enum Way {
 pub struct Played {
     /// The trace that breaks the property, step by step; empty if none was found.
     pub trace: Vec<Event>,
-    /// How it breaks it.
+    /// How the trace breaks the property.
     pub why: Option<String>,
     /// How it was found.
     pub found: Found,
-    /// How many traces were tried before that one.
+    /// The number of traces played before that one.
     pub tried: usize,
     /// The results of the same steps on the shipped counterpart.
     pub shipped: Vec<Seen>,
     /// How many traces the shipped counterpart passes: all that it can play.
     pub control_passed: usize,
-    /// How many steps these have at most.
+    /// The most steps in these traces.
     pub control_depth: usize,
-    /// The trace with which it breaks the property as well, and how: then the judge is wrong.
+    /// The trace with which the shipped counterpart breaks the property too, and how: then the
+    /// judge is wrong.
     pub control_broken: Option<(Vec<Step>, String)>,
 }
 
@@ -120,10 +121,10 @@ pub struct Played {
 pub enum Found {
     /// All shorter traces were played, and break nothing.
     Minimal {
-        /// How many.
+        /// The number of shorter traces.
         shorter: usize,
     },
-    /// It was given, for this reason.
+    /// The trace was given.
     Given {
         /// Why all traces cannot be played.
         because: &'static str,
@@ -147,7 +148,7 @@ impl Played {
     }
 }
 
-/// All entries, those that others shipped first.
+/// Returns all entries, those of other projects first.
 pub fn entries() -> Vec<Entry> {
     let mut all = entries::all();
     all.sort_by_key(|entry| (entry.bug.is_none(), entry.bug, entry.property));
@@ -193,7 +194,7 @@ impl Entry {
         }
     }
 
-    /// How these steps break the property, if they do and can be done.
+    /// Returns how these steps break the property, if they can be done and break it.
     pub fn breaks(&self, steps: &[Step]) -> Option<String> {
         let Exhibit { broken, judge, way, .. } = (self.exhibit)();
         let gap_us = if let Way::Searched(alphabet) = way { alphabet.gap_us } else { 0 };
@@ -220,7 +221,7 @@ fn compare(broken: &Stage, shipped: &Stage, trace: &[Timed]) -> Played {
 }
 
 impl Kind {
-    /// Its name.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Machine => "machine",

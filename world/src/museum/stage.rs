@@ -1,22 +1,24 @@
-//! Playing traces, and searching all short ones.
+//! The stage that plays traces, and the search through all short ones.
 
 use std::cell::RefCell;
 
 use super::step::{Event, Seen, Step, Timed, timed};
 
-/// Something that steps are done to: a broken limiter or lock, or a shipped one.
+/// The subject of steps: a broken limiter or lock, or a shipped one.
 pub(super) trait Subject {
-    /// Forgets everything: nothing was ever done.
+    /// Returns to the initial state.
     fn reset(&mut self);
 
-    /// Does a step at this time; nothing where it cannot be done here, so that no trace has it.
+    /// Does a step at this time; returns nothing if the subject cannot do it, so that no trace
+    /// contains it.
     fn step(&mut self, at_us: u64, step: Step) -> Option<Seen>;
 
-    /// All that is stored, in words: equal words for equal states. Empty where nothing is.
+    /// Returns all that is stored, in words: equal words for equal states, and none for an empty
+    /// state.
     fn stored(&mut self) -> String;
 }
 
-/// A subject that is put through one trace after another, each from the beginning.
+/// A subject that plays one trace after another, each from the initial state.
 pub(super) struct Stage(RefCell<Box<dyn Subject>>);
 
 impl Stage {
@@ -38,23 +40,23 @@ impl Stage {
         self.play(trace)?.pop().map(|event| event.seen)
     }
 
-    /// All that is stored after a trace.
+    /// Returns all that is stored after a trace.
     pub(super) fn stored_after(&self, trace: &[Timed]) -> Option<String> {
         self.play(trace)?;
         Some(self.0.borrow_mut().stored())
     }
 }
 
-/// Whether events break a property, and how. It may play other traces to find out.
+/// Returns how events break a property, if they do. A judge may play other traces to find out.
 pub(super) type Judge = Box<dyn Fn(&Stage, &[Event]) -> Option<String>>;
 
-/// The steps that traces are made of.
+/// The steps of the traces in a search.
 #[derive(Clone, Debug)]
 pub(super) struct Alphabet {
     pub(super) steps: Vec<Step>,
-    /// How long each step takes that is no wait.
+    /// How long each step takes, in microseconds, except waits.
     pub(super) gap_us: u64,
-    /// How many steps a trace has at most.
+    /// The most steps in a trace.
     pub(super) depth: usize,
 }
 
@@ -62,9 +64,10 @@ pub(super) struct Alphabet {
 pub(super) struct Search {
     /// A trace that breaks the property, and how. No shorter one does.
     pub(super) found: Option<(Vec<Timed>, String)>,
-    /// How many traces were played and broke nothing: of a find, all that are shorter, and some as long.
+    /// The number of traces that broke nothing: if one was found, all shorter ones, and some as
+    /// long.
     pub(super) passed: usize,
-    /// How many of them are shorter.
+    /// The number of these that are shorter.
     pub(super) shorter: usize,
 }
 

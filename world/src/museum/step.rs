@@ -7,30 +7,30 @@ use std::fmt;
 pub enum Step {
     /// Time passes, in microseconds.
     Wait(u64),
-    /// A client, by its letter, does something.
+    /// A client, by its letter, does a deed.
     By(char, Deed),
 }
 
 /// An action of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Asks a limiter for so much.
+    /// Asks a limiter for this cost.
     Acquire(u64),
-    /// Asks so often for 1, one after another.
+    /// Asks for 1, this many times in a row.
     AcquireTimes(u64),
     /// Asks for a cost in these characters.
     AcquireText(&'static str),
-    /// Asks for 1, and crashes once its first command is done.
+    /// Asks for 1, and crashes after its first command.
     AcquireAndCrash,
-    /// Asks whether so much would be admitted.
+    /// Asks whether this cost would be admitted.
     Peek(u64),
-    /// Gives so much back.
+    /// Gives this cost back.
     GiveBack(u64),
-    /// Sends its latest request again, whose answer was lost.
+    /// Repeats its latest request, whose answer was lost.
     Repeat,
-    /// Does the first half of a request for 1: reads, where that is a command of its own.
+    /// Does the first half of a request for 1, the read, if that is a command of its own.
     Read,
-    /// Does the other half.
+    /// Does the other half of the request.
     Write,
     /// Asks for the lock, with a lease in microseconds.
     Lock(u64),
@@ -38,7 +38,7 @@ pub enum Deed {
     LineUp(u64),
     /// Renews its lease, for this many microseconds.
     Renew(u64),
-    /// Gives the lock, or one hold of it, back.
+    /// Releases the lock, or one hold of it.
     Unlock,
     /// Deletes all that is stored of the lock.
     Delete,
@@ -48,13 +48,13 @@ pub enum Deed {
     Send,
     /// The request that it sent reaches the store.
     Arrive,
-    /// It hears the answer.
+    /// The client gets the answer.
     Hear,
     /// It stops waiting, and gives back any grant that it may have got.
     GiveUp,
 }
 
-/// A step and when it is done, in microseconds from the beginning.
+/// A step and its time, in microseconds from the beginning.
 pub(super) type Timed = (u64, Step);
 
 /// The result of a step.
@@ -74,7 +74,7 @@ pub enum Seen {
         /// When to ask again, in microseconds from now, if reported.
         retry_after_us: Option<u64>,
     },
-    /// So much was given back.
+    /// This cost was given back.
     GivenBack(u64),
     /// The lock is held.
     Held(Hold),
@@ -91,7 +91,7 @@ pub enum Seen {
 pub struct Hold {
     /// The fencing token.
     pub token: Option<u64>,
-    /// How often it is held.
+    /// The number of holds.
     pub holds: Option<u64>,
     /// The end of the lease by the store's clock, in microseconds from the beginning.
     pub until_us: Option<u64>,
@@ -100,7 +100,7 @@ pub struct Hold {
 /// A step, its time, and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// In microseconds from the beginning.
+    /// The time, in microseconds from the beginning.
     pub at_us: u64,
     /// The step.
     pub step: Step,
@@ -147,7 +147,7 @@ pub(super) fn timed(steps: &[Step], gap_us: u64) -> Vec<Timed> {
     steps.iter().map(with_time).collect()
 }
 
-/// A span in seconds, without the zeros that say nothing.
+/// Returns a span in seconds, without trailing zeros.
 pub(super) fn seconds(us: u64) -> String {
     let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     format!("{} s", text.trim_end_matches('0').trim_end_matches('.'))

@@ -10,21 +10,21 @@ use super::subject::{Ask, Foreign, Limiter, World};
 
 const S: u64 = 1_000_000;
 
-/// By how many microseconds the clock of B is ahead.
+/// How many microseconds the clock of B is ahead.
 const CLOCKS: &[(char, i64)] = &[('B', 10 * S as i64)];
 
 /// The setup in which a limiter is tried.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// Its limit, as it would be written here.
+    /// Its limit, in lockage's notation.
     pub limit: &'static str,
     /// The permits that it admits at once: trials ask for 1, for one less than this, and for one
     /// more.
     pub capacity: u64,
-    /// How long its window is, or its bucket takes to be full again, in microseconds.
+    /// The length of its window, or the time that its bucket takes to refill, in microseconds.
     pub period_us: u64,
-    /// How long waits are, in microseconds.
+    /// The length of a wait, in microseconds.
     pub wait_us: u64,
     /// Whether its limit means the same as in the reference, unlike calendar windows and estimates.
     /// Only such limits are tried for D1.
@@ -36,7 +36,7 @@ pub struct Trial {
 /// A property that does not hold.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which one.
+    /// The broken property.
     pub property: Property,
     /// How it is broken.
     pub why: String,
@@ -115,7 +115,7 @@ fn finding(
     Some(Finding { property, why, trace: stage.play(&trace).expect("it was played before") })
 }
 
-/// The envelope of a limit.
+/// Returns the envelope property of a limit.
 fn envelope_of(limit: &str) -> Property {
     match limit.split(' ').next() {
         Some("fixed-window") => Property::E1,

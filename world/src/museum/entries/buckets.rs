@@ -271,7 +271,7 @@ fn redis_rate(world: &mut World, ask: &Ask) -> Option<Seen> {
     Some(admitted_and_left(world.eval(REDIS_RATE, "tat", &format!("10 10 1 {cost}"))))
 }
 
-/// When the token that there is will be back.
+/// The time at which the only token returns.
 type Tat = Option<u64>;
 
 /// GCRA of 1 in 1.5 s that reports its wait in whole seconds.
@@ -289,7 +289,7 @@ fn one_in_1500_ms(
     Some(Seen::Admitted { remaining: Some(0) })
 }
 
-/// Tokens, and when they were refilled.
+/// The tokens, and the time of their last refill.
 type Bucket = (u64, u64);
 
 fn refills_whole_tokens(

@@ -264,7 +264,7 @@ fn by_clients_clock(world: &mut World, ask: &Ask) -> Option<Seen> {
     Some(held(world, taken, None))
 }
 
-/// How the lock is held now, by a reply that is how often, 0 where it is not.
+/// Returns the view of the lock from a reply with the number of its holds, 0 for none.
 fn held(world: &World, holds: RespValue, token: Option<u64>) -> Seen {
     match number(&holds) {
         Ok(holds @ 1..) => {

@@ -1,4 +1,4 @@
-//! Bugs of logs that slide.
+//! Bugs of sliding logs.
 
 use lockage_sim::store::RespValue;
 
@@ -230,7 +230,7 @@ fn collapsing() -> Exhibit {
     }
 }
 
-/// A name for a request, as clients draw them.
+/// Returns a name for a request, as clients draw them.
 fn name(world: &mut World, who: char) -> String {
     let drawn = world.memory.entry(who).or_default();
     *drawn += 1;
@@ -244,7 +244,7 @@ fn shenyu(world: &mut World, ask: &Ask) -> Option<Seen> {
     Some(admitted_and_left(world.eval(SHENYU, &keys, &argv)))
 }
 
-/// Counts in one command, and adds in another.
+/// Counts in one command, and adds in another one.
 fn read_then_write(world: &mut World, ask: &Ask) -> Option<Seen> {
     match ask.deed {
         Deed::Read if !world.memory.contains_key(&ask.who) => {

@@ -79,7 +79,7 @@ fn admitted(reply: RespValue) -> Seen {
     }
 }
 
-/// The two numbers that a reply is, or the error.
+/// Reads a reply of two numbers.
 fn pair(reply: &RespValue) -> Result<(i64, i64), String> {
     match reply {
         RespValue::Array(both) if both.len() == 2 => Ok((number(&both[0])?, number(&both[1])?)),
@@ -88,7 +88,7 @@ fn pair(reply: &RespValue) -> Result<(i64, i64), String> {
     }
 }
 
-/// The number that a reply is, or the error.
+/// Reads a reply that is a number.
 fn number(reply: &RespValue) -> Result<i64, String> {
     match reply {
         RespValue::Integer(number) => Ok(*number),

@@ -1,4 +1,4 @@
-//! Bugs of windows that count.
+//! Bugs of counting windows.
 
 use super::{MS, S, a, admitted, admitted_and_left, left, number, searched};
 use crate::museum::judge;
@@ -180,7 +180,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// Two commands, as most clients sent them.
+/// Increments the counter in one command and sets its expiry in another, as most clients did.
 fn incr_then_expire(world: &mut World, ask: &Ask) -> Option<Seen> {
     let used = number(&world.command("INCR hits")).ok()?;
     match ask.deed {

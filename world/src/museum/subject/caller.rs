@@ -13,10 +13,10 @@ use super::timestamp;
 use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Hold, Seen, Step};
 
-/// Which checks a client makes. The shipped flow makes both.
+/// The checks that a client makes. The shipped flow makes both.
 #[derive(Clone, Copy)]
 pub(in crate::museum) struct Checks {
-    /// Whether its own deadline is still to come when it hears that it has the lock.
+    /// Whether it checks that its own deadline is still to come when it learns of its grant.
     pub(in crate::museum) deadline: bool,
     /// Whether it renews only a lease whose answer a caller still waits for.
     pub(in crate::museum) is_wanted: bool,
@@ -36,7 +36,7 @@ pub(in crate::museum) struct Caller {
 struct Request {
     id: HoldId,
     sent_us: u64,
-    /// Whether it was granted, once it has arrived.
+    /// Whether it was granted, once it has arrived at the store.
     answer: Option<bool>,
     is_heard: bool,
     is_given_up: bool,
@@ -67,7 +67,7 @@ impl Caller {
         HoldId::from_u128(self.acquires)
     }
 
-    /// The client hears that its request was granted.
+    /// A client learns that its request was granted.
     fn hear(&mut self, at_us: u64, who: char, request: Request) -> Seen {
         if request.is_given_up && self.checks.is_wanted {
             self.release(at_us, who, request.id);

@@ -10,7 +10,7 @@ use crate::museum::step::{Deed, Seen, Step, seconds};
 
 /// A client's deed, and its time.
 pub struct Ask {
-    /// Microseconds since 1970, by the client's clock.
+    /// The time of the client's clock, in microseconds since 1970.
     pub now_us: u64,
     /// The client.
     pub who: char,
@@ -25,14 +25,14 @@ pub struct World {
     pub(in crate::museum) memory: BTreeMap<char, i64>,
 }
 
-/// How a client does a deed; nothing where it cannot.
+/// Does a deed of a client; returns nothing if the client has no such deed.
 type Client = Box<dyn Fn(&mut World, &Ask) -> Option<Seen>>;
 
 /// A store that another project's client uses.
 pub(in crate::museum) struct Foreign {
     world: World,
     client: Client,
-    /// By how many microseconds the clocks of these clients are ahead.
+    /// How many microseconds the clocks of these clients are ahead.
     clocks: &'static [(char, i64)],
     /// The last deed of each client, for repetitions.
     latest: BTreeMap<char, Deed>,

@@ -1,4 +1,4 @@
-//! The limiters that are shipped: their scripts on the simulated store.
+//! The shipped limiters: their scripts on the simulated store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::museum::step::{Deed, Seen, Step};
 
 const KEY: &str = "lockage:{museum}";
 
-/// For how long requests with an id are remembered.
+/// How long requests with an id are remembered.
 const REMEMBER: Duration = Duration::from_secs(60);
 
 /// One key under one limit.
 pub(in crate::museum) struct Limiter {
     store: SimStore,
     limit: Limit,
-    /// By how many microseconds the clocks of these clients are ahead. Where there are any, clients go by
+    /// How many microseconds the clocks of these clients are ahead. If any are given, clients use
     /// their own clocks.
     clocks: &'static [(char, i64)],
     has_ids: bool,
@@ -75,7 +75,7 @@ impl Limiter {
         told(self.store.run(KEY, &acquire))
     }
 
-    /// The arguments of the script that takes text, with any text for the cost.
+    /// Runs the script that takes text, with any text for the cost.
     fn acquire_text(&mut self, cost: &str) -> Seen {
         let acquire = Acquire::new(self.limit, 1).expect("a cost of 1 is one");
         let call = Encoded::Text(acquire.encode_text()).at(CallTime::Store);
@@ -120,7 +120,7 @@ impl Subject for Limiter {
             }
             Deed::AcquireText(cost) => self.acquire_text(cost),
             Deed::AcquireAndCrash => {
-                // All of it is one script: there is no half of it.
+                // The whole request is one script: there is no half of it.
                 self.acquire(who, 1);
                 Seen::Nothing
             }

@@ -1,4 +1,4 @@
-//! The lock that is shipped: its scripts on the simulated store.
+//! The shipped lock: its scripts on the simulated store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::museum::step::{Deed, Hold, Seen, Step};
 
 const KEY: &str = "lockage:{museum}";
 
-/// For how long operations are remembered, and places in line last.
+/// How long operations are remembered and places in line last.
 const REMEMBER: Duration = Duration::from_secs(60);
 
 /// One lock.
@@ -47,7 +47,7 @@ impl ShippedLock {
             Deed::Lock(lease) => lock(lease).acquire(owner, id, Timestamp::MAX),
             Deed::LineUp(lease) => lock(lease).acquire(owner, id, Timestamp::MAX).queued(REMEMBER),
             Deed::Renew(lease) => lock(lease).renew(owner, token),
-            // A hold that does not exist, where there is nothing to give back.
+            // A hold that does not exist, if the client has none to release.
             Deed::Unlock => lock(1).release(owner, held.pop().unwrap_or(id)),
             _ => return None,
         };

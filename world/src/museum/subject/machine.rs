@@ -9,7 +9,7 @@ use crate::museum::step::{Deed, Seen, Step};
 /// nothing if there is no such deed.
 type Run<S> = fn(&mut S, u64, char, Deed) -> Option<Seen>;
 
-/// A machine with a bug in it.
+/// A machine with a bug.
 pub(in crate::museum) struct Machine<S> {
     fresh: S,
     state: S,
