@@ -33,7 +33,7 @@ pub(super) fn current() -> Option<u64> {
     CURRENT.get()
 }
 
-/// All calls of a world. Clones are of the same.
+/// All calls of a world. Clones share them.
 #[derive(Clone)]
 pub(super) struct Calls(Arc<Mutex<All>>);
 
@@ -42,14 +42,14 @@ struct All {
     numbers: u64,
     fault: Option<Fault>,
     rare: Vec<Rare>,
-    /// From then on servers answer.
+    /// The time from which servers answer.
     well_us: u64,
     timeout_us: u64,
-    /// The ways to servers on which the latest calls from then on have failed.
+    /// The ways to servers on which the latest calls from that time on have failed.
     failing: BTreeMap<Way, Failing>,
 }
 
-/// A life of a node, a server, and whether many calls at once.
+/// A life of a node, a server, and whether the call has many keys.
 pub(super) type Way = (usize, u32, usize, bool);
 
 struct Failing {
@@ -61,10 +61,10 @@ struct Made {
     parts: Vec<Part>,
     way: Way,
     began_us: u64,
-    /// The requests with scripts, and the replies to them.
+    /// The number of requests with scripts, and of replies to them.
     sent: u32,
     replied: u32,
-    /// How many replicas have acknowledged it.
+    /// The numbers of replicas that have acknowledged it.
     acknowledged: Vec<u32>,
     has_failed: bool,
 }
@@ -76,7 +76,7 @@ struct Part {
     /// ran.
     ran: Vec<Option<AnyOutcome>>,
     is_not_done: bool,
-    /// Where its last reply has sent it, and whether by `ASK`.
+    /// Where its last reply has redirected it, and whether by `ASK`.
     redirected: Option<(usize, bool)>,
 }
 
@@ -97,7 +97,7 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A caller calls all of this at once.
+    /// A caller begins one call of all these commands.
     pub(super) fn begin(
         &self,
         way: Way,
@@ -167,7 +167,7 @@ impl Calls {
         }
     }
 
-    /// A reply to that came, which may redirect it.
+    /// A reply to the call arrived, which may redirect it.
     pub(super) fn replied(&self, number: u64, key: &str, redirected: Option<(usize, bool)>) {
         let mut all = self.all();
         let Some(made) = all.calls.get_mut(&number) else { return };
@@ -209,7 +209,7 @@ impl Calls {
         found.into_iter().next().map(|(_, index, command)| (index, command))
     }
 
-    /// A server has run a part of it.
+    /// A server has run a part of the call.
     pub(super) fn ran(
         &self,
         (number, index): (u64, usize),
@@ -240,7 +240,7 @@ impl Calls {
         }
     }
 
-    /// Its caller learns this of a part of it.
+    /// The caller gets this answer to a part of the call.
     pub(super) fn answered(
         &self,
         (number, index): (u64, usize),
@@ -257,7 +257,7 @@ impl Calls {
         }
     }
 
-    /// Its caller has its answers, or does not wait for them any more.
+    /// The caller has its answers, or no longer waits for them.
     pub(super) fn ends(&self, number: u64, patience_us: Option<u64>, now_us: u64) {
         let mut all = self.all();
         let Made { began_us, way, has_failed, .. } = all.calls[&number];
@@ -266,16 +266,17 @@ impl Calls {
             Some(patience_us) if now_us >= began_us + patience_us => {
                 all.does(way, began_us, true, now_us);
             }
-            // Nothing is known of one that is cancelled.
+            // A cancelled call shows nothing.
             Some(_) => {}
         }
     }
 }
 
 impl All {
-    /// Once all is well, one of the calls that fail in a row is made on a connection that is good.
+    /// Once all is well, calls cannot keep failing in a row: one of them is made on a good
+    /// connection.
     fn does(&mut self, way: Way, began_us: u64, has_failed: bool, now_us: u64) {
-        // The caller of one that lasts so long did not poll it.
+        // The caller of a call that lasts this long did not poll it.
         let is_unpolled = now_us > began_us + 2 * self.timeout_us;
         if began_us < self.well_us || has_failed && is_unpolled {
             return;
@@ -339,7 +340,7 @@ fn not_done(key: &str, command: &AnyCommand) -> Result<(), Fault> {
     fault(Kind::ChargedTwice, format!("{command:?} on {key} ran, and was said not to be done"))
 }
 
-/// A future that is a call's.
+/// The future of a call.
 pub(super) struct Tracked<F> {
     pub(super) number: u64,
     pub(super) future: Pin<Box<F>>,

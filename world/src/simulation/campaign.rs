@@ -11,12 +11,12 @@ use super::plan::Plan;
 use super::rare::Counts;
 use super::stage::{Engine, Failure, Stage};
 
-/// Which worlds are played.
+/// The choice of worlds to play.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub start: u64,
-    /// How many seeds, of one world each.
+    /// The number of seeds, each with one world.
     pub seeds: u64,
     /// The engine that decides: see [`Stage::new`].
     pub engine: Option<Engine>,
@@ -25,19 +25,19 @@ pub struct Campaign {
 /// The results of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Results {
-    /// How many events there were in all.
+    /// The number of events in all worlds.
     pub events: u64,
-    /// In how many worlds each rare state came about.
+    /// In how many worlds each rare state occurred.
     pub rare: Counts,
-    /// How much was not judged, and why.
+    /// The number of unjudged cases, by reason.
     pub exempt: Exemptions,
     /// The seeds that failed, the smallest first.
     pub failed: Vec<u64>,
-    /// The first of them, shrunk.
+    /// The failure of the first of them, shrunk.
     pub first: Option<Failure>,
 }
 
-/// The command that runs it.
+/// Displays the command that runs it.
 impl fmt::Display for Campaign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Campaign { start, seeds, engine } = self;
@@ -47,7 +47,7 @@ impl fmt::Display for Campaign {
 }
 
 impl Campaign {
-    /// Returns the one that finds a failure of this one again.
+    /// Returns the campaign that finds a failure of this one again.
     pub fn again(&self, failure: &Failure) -> Campaign {
         Campaign { start: failure.seed, seeds: 1, ..*self }
     }

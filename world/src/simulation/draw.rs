@@ -1,4 +1,5 @@
-//! Chance, drawn from a generator whose stream is specified: one seed, one world, everywhere.
+//! Chance, drawn from a generator whose stream is specified: a seed gives the same world
+//! everywhere.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -20,19 +21,19 @@ impl Draw {
         self.0.next_u64()
     }
 
-    /// From `least` to `most`, both among them.
+    /// Draws a number from `least` to `most`, both included.
     pub(super) fn between(&mut self, least: u64, most: u64) -> u64 {
         let count = u128::from(most.max(least) - least) + 1;
         least + ((u128::from(self.bits()) * count) >> 64) as u64 // below `count`
     }
 
-    /// From `-most` to `most`.
+    /// Draws a number from `-most` to `most`.
     pub(super) fn either_way(&mut self, most: u64) -> i64 {
         let most = most as i64; // spans of a scenario, far below 2^63
         self.between(0, 2 * most as u64) as i64 - most
     }
 
-    /// True in `permille` of a thousand cases.
+    /// Returns `true` in `permille` of a thousand cases.
     pub(super) fn chance(&mut self, permille: u32) -> bool {
         permille > 0 && self.between(0, 999) < u64::from(permille)
     }

@@ -46,13 +46,13 @@ pub(super) enum Event {
         channel: String,
         message: Option<String>,
     },
-    /// A server has closed a connection.
+    /// A server closes a connection.
     Closed {
         node: usize,
         life: u32,
         socket: u64,
     },
-    /// A slot on its way to another node moves on.
+    /// A slot on its way to another node takes its next step.
     SlotMoves {
         tag: String,
     },
@@ -81,7 +81,7 @@ pub(super) enum Event {
 /// The messages and reports of a node from one step.
 pub(super) struct Done {
     pub(super) out: Vec<Out>,
-    /// The jobs that were dropped.
+    /// The jobs whose futures were dropped.
     pub(super) dropped: Vec<usize>,
 }
 

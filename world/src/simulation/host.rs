@@ -35,17 +35,17 @@ const FIRST_US: u64 = 1 << 40;
 
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// One life of one node. Clones are of the same.
+/// One life of one node. Clones share it.
 #[derive(Clone)]
 pub(super) struct Host {
     ports: Arc<Mutex<Ports>>,
     channels: Subscriptions,
     sink: Arc<Mutex<Option<SubscriptionSink>>>,
-    /// Which server its calls are for.
+    /// The server of its calls.
     server: usize,
-    /// Whether many calls are sent at once.
+    /// Whether calls for many keys are sent at once.
     batches: bool,
-    /// The shipped store, where it stands in the place of the simulated one.
+    /// The shipped store, if it replaces the simulated one.
     link: Option<Arc<Linked>>,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct Host {
 pub(super) struct Ports {
     /// True time, in microseconds from the world's beginning.
     now_us: u64,
-    /// By how many millionths its clock is faster than true time.
+    /// How many millionths its clock is faster than true time.
     ppm: i64,
-    /// A dead process sends and runs nothing, also not from destructors.
+    /// Whether the process is dead: then it sends and runs nothing, not even in destructors.
     is_dead: bool,
     /// After how many reads of its clock it stands still, and for how long.
     stall: Option<(u32, u64)>,
@@ -66,21 +66,21 @@ pub(super) struct Ports {
     called: BTreeMap<u64, Vec<usize>>,
     sockets: BTreeMap<u64, Socket>,
     out: Vec<Out>,
-    /// The executor whose task is polled now.
+    /// The executor of the polled task.
     executor: Option<u64>,
     spawned: Vec<(u64, Task)>,
     numbers: u64,
-    /// Since when the locks of the process know the time of the store.
+    /// The time since which the locks of the process know the time of the store.
     clock_known_us: Option<u64>,
-    /// When the task was polled that runs.
+    /// When the poll of the running task began.
     polled_us: u64,
 }
 
 #[derive(Default)]
 struct Call {
-    /// It is a subscription.
+    /// Whether it is a subscription.
     subscribes: bool,
-    /// The connection that it is on.
+    /// The connection that carries it.
     socket: Option<u64>,
     /// The id of its limiter.
     of_limiter: Option<usize>,
@@ -97,11 +97,11 @@ pub(super) type Answer = Result<AnyOutcome, StoreError>;
 pub(super) enum Out {
     /// A command for a server.
     Request { call: u64, server: usize, key: String, command: AnyCommand },
-    /// A subscription to a channel, on a new connection or on the one that there is.
+    /// A subscription to a channel, on a new connection or on the existing one.
     Subscribe { call: u64, channel: String, connects: bool },
     /// A request to a server.
     Sent(Sent),
-    /// The shipped store is called for these limiters.
+    /// A call of the shipped store for these limiters.
     Called { limiters: Vec<usize> },
     /// The subscriptions to a channel before that number end.
     Unsubscribe { number: u64, channel: String },
@@ -149,7 +149,7 @@ impl Host {
         lock(&self.ports)
     }
 
-    /// A task is polled.
+    /// The poll of a task begins.
     pub(super) fn begin_poll(&self) {
         let mut ports = self.ports();
         ports.polled_us = ports.now_us;
@@ -157,7 +157,7 @@ impl Host {
         self.tell_time();
     }
 
-    /// Lets the shipped store see the clock of this node.
+    /// Shows the clock of this node to the shipped store.
     fn tell_time(&self) {
         static BEGINNING: LazyLock<Instant> = LazyLock::new(Instant::now);
         if self.link.is_some() {
@@ -165,12 +165,12 @@ impl Host {
         }
     }
 
-    /// Makes it stand still for so long once it has read its clock so often.
+    /// Makes the process stand still for `for_us` after `reads` reads of its clock.
     pub(super) fn stall(&self, reads: u32, for_us: u64) {
         self.ports().stall = Some((reads, for_us));
     }
 
-    /// True time: later than the world's where it has stood still since it was polled.
+    /// Returns the true time: later than the world's if the process has stood still since the poll.
     pub(super) fn stood_until_us(&self) -> u64 {
         self.ports().now_us
     }
@@ -202,7 +202,7 @@ impl Host {
         std::mem::take(&mut self.ports().spawned)
     }
 
-    /// A task of this executor is polled or dropped from now on, or none.
+    /// Sets the executor whose task is polled or dropped from now on, or none.
     pub(super) fn enter(&self, executor: Option<u64>) {
         self.ports().executor = executor;
         self.tell_time();
@@ -225,7 +225,7 @@ impl Host {
         self.ports().calls.contains_key(&call)
     }
 
-    /// Answers a call, if it is still waited for.
+    /// Answers a call, if its caller still waits.
     pub(super) fn answer(&self, call: u64, answer: Answer) {
         let mut ports = self.ports();
         let Some(call) = ports.calls.get_mut(&call) else { return };

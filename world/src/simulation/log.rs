@@ -5,9 +5,9 @@ use std::fmt;
 /// A line of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// In microseconds of true time, from the world's beginning.
+    /// The true time, in microseconds from the world's beginning.
     pub at_us: u64,
-    /// The party that did it, or to which it happened.
+    /// The party that acted, or that was affected.
     pub who: Who,
     /// The event.
     pub what: String,
@@ -16,13 +16,13 @@ pub struct Line {
 /// The subject of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// The client of this number.
+    /// The client with this number.
     Client(usize),
     /// The store.
     Store,
 }
 
-/// Keeps lines, where anybody wants them.
+/// Keeps lines, if they are wanted.
 #[derive(Debug, Default)]
 pub(super) struct Log(Option<Vec<Line>>);
 

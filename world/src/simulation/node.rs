@@ -1,4 +1,4 @@
-//! A node: one process at a time, whose tasks are polled in an order that the seed says.
+//! A node: one process at a time, whose tasks are polled in an order from the seed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,25 +13,25 @@ const MOST_POLLS: u32 = 50_000;
 
 pub(super) struct Node {
     pub(super) host: Host,
-    /// Which of its lives this is.
+    /// The number of its life.
     pub(super) life: u32,
-    /// The runtimes that have ended, so often.
+    /// How often each runtime has ended.
     ended: BTreeMap<u64, u64>,
     /// Until when the threads of executors are blocked.
     blocked_until_us: BTreeMap<u64, u64>,
-    /// Until then it stands still.
+    /// Until when it stands still.
     pub(super) paused_until_us: u64,
     /// It dies after this many polls of its tasks, in the middle of a step.
     pub(super) dies_after: Option<u32>,
-    /// Until then it is down.
+    /// Until when it is down.
     pub(super) down_until_us: u64,
-    /// Until then its connection for messages is being made.
+    /// Until when its connection for messages is being made.
     pub(super) connected_us: u64,
-    /// When it is polled next because of the time. An event for another time is out of date.
+    /// When the time causes its next poll. An event for another time is out of date.
     pub(super) timer_us: Option<u64>,
     tasks: BTreeMap<u64, Running>,
     ready: Arc<Mutex<BTreeSet<u64>>>,
-    /// Which task a job is.
+    /// The task of each job.
     jobs: BTreeMap<usize, u64>,
     numbers: u64,
     /// Jobs whose futures were dropped after their number of polls, since the last request for
@@ -40,14 +40,14 @@ pub(super) struct Node {
     draw: Draw,
 }
 
-/// How the tasks of a node come to rest.
+/// The ways in which the tasks of a node come to rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
-    /// None is ready.
+    /// No task is ready.
     Quiet,
     /// The process has died.
     Died,
-    /// They wake themselves for ever.
+    /// The tasks wake themselves for ever.
     Never,
 }
 
@@ -93,7 +93,7 @@ impl Node {
         }
     }
 
-    /// Runs a job until it ends, or was polled so often.
+    /// Runs a job until it ends, or until its last poll.
     pub(super) fn start_job(&mut self, index: usize, job: &Job, task: Task) {
         let Job { polls, when_woken, runtime, .. } = *job;
         let executor = self.executor(runtime);
@@ -110,7 +110,7 @@ impl Node {
         self.start(Running { task, executor, job: None, polls: None, when_woken: false });
     }
 
-    /// Returns the number of a runtime's executor: no two in a life have the same.
+    /// Returns the number of a runtime's executor, which is unique in a life.
     fn executor(&self, runtime: u64) -> u64 {
         runtime + 100 * self.ended.get(&runtime).copied().unwrap_or_default()
     }
@@ -132,7 +132,7 @@ impl Node {
         (jobs, has_tasks)
     }
 
-    /// Blocks the thread of a runtime; whether it has tasks.
+    /// Blocks the thread of a runtime; returns whether it has tasks.
     pub(super) fn block_runtime(&mut self, runtime: u64, until_us: u64) -> bool {
         let executor = self.executor(runtime);
         let blocked_until_us = self.blocked_until_us.entry(executor).or_default();
@@ -174,7 +174,7 @@ impl Node {
         task.is_some()
     }
 
-    /// The process ends at once: it cannot say so.
+    /// Ends the process at once, without a report.
     pub(super) fn crash(&mut self, host: Host, until_us: u64) {
         self.host.die();
         self.tasks.clear();

@@ -7,7 +7,7 @@ use super::plan::What;
 use super::play::limiter_key;
 use super::store::Keys;
 
-/// The store as it is now.
+/// The current state of the store.
 pub(super) struct Now<'w> {
     pub(super) keys: &'w Keys<'w>,
     pub(super) now_us: u64,

@@ -55,7 +55,7 @@ impl From<Seen> for Told {
     }
 }
 
-/// A store that is not asked.
+/// An oracle without a store.
 struct Unasked;
 
 impl Oracle for Unasked {
@@ -112,8 +112,8 @@ pub struct Outside {
 }
 
 impl Outside {
-    /// Nothing is known. A store that `keeps` forgets nothing that it has answered for; from one that does not, two may
-    /// hold one thing, and work may be done twice.
+    /// Starts without knowledge. A store that `keeps` forgets no answered request; with another
+    /// one, two may hold one thing, and work may be done twice.
     pub fn new(plan: &Plan, keeps: bool) -> Self {
         Outside {
             judge: Judge::new(plan),
@@ -145,12 +145,12 @@ impl Outside {
                 self.asked += cost;
                 Ok(())
             }
-            // Until that is answered, less of the two may be charged.
+            // Until the answer to the settlement, the lower cost may be charged.
             Told::Seen(Seen::Settles { cost, actual }) => {
                 self.told -= cost.saturating_sub(actual);
                 Ok(())
             }
-            // A store that forgets may forget that it was settled.
+            // A store that forgets may forget the settlement.
             Told::Settled { cost, actual, is_settled } if self.keeps => {
                 let charged = if is_settled { actual } else { cost };
                 self.told += charged - cost.min(actual);
@@ -215,7 +215,7 @@ impl Outside {
                         continue;
                     }
                     cost += u128::from(*one);
-                    // Clocks of one machine differ by less.
+                    // The clocks of one machine differ by less.
                     let most = bound_of_all(&self.plan.limit, answered_us - start_us + 1000);
                     let most = most * u128::from(forgot + 1);
                     if cost > most {
@@ -271,7 +271,7 @@ mod tests {
             outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 2 })).unwrap();
             outside.told(1, Told::Decided { id: 0, cost: 2, since_us: 0, is_admitted }).unwrap();
         }
-        // One without an answer.
+        // A request without an answer.
         outside.told(2, Told::Seen(Seen::Asked { id: 0, cost: 3 })).unwrap();
         outside.told(3, Told::Seen(Seen::Failed { cost: 3, is_unknown: true })).unwrap();
         let right = |charged| kind(outside.charges(charged));
@@ -281,7 +281,7 @@ mod tests {
         );
     }
 
-    /// D15: once it is known that a reservation is settled, neither more nor less is charged.
+    /// D15: after a settlement, exactly the actual cost is charged.
     #[test]
     fn a_reservation_is_charged_as_it_was_settled() {
         let charged = |keeps, told: &[Told], charged| {

@@ -33,7 +33,7 @@ pub trait Place: Clone + Send + Sync + 'static {
     /// Returns the time that all places share, in microseconds.
     fn now_us(&self) -> u64;
 
-    /// Returns that time when the clock of this place shows so much more than now.
+    /// Returns that time at which the clock of this place shows this much more than now.
     fn true_us_in(&self, duration: Duration) -> u64;
 
     /// Returns the time that the clock of this place shows, in microseconds.
@@ -43,7 +43,7 @@ pub trait Place: Clone + Send + Sync + 'static {
 
     /// Returns the time of day by the clock of this place.
     fn time_of_day(&self) -> Timestamp {
-        // Its beginning is as good as any, so far as it is late enough.
+        // Any beginning is good, if it is late enough.
         let now_us = BEGINNING_US + self.clock_us() % BEGINNING_US;
         Timestamp::from_micros(now_us).expect("some years after 2025")
     }
@@ -53,7 +53,7 @@ pub trait Place: Clone + Send + Sync + 'static {
         self.store()
     }
 
-    /// Returns locks of whose grants a replica must know, where there is any.
+    /// Returns locks whose grants a replica must have, if there is a replica.
     fn replicated(
         &self,
         locks: Locks<Self::Store, Self::Runtime>,

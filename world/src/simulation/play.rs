@@ -1,4 +1,4 @@
-//! Plays a plan: one event after the other.
+//! Plays a plan, one event after the other.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,11 +29,11 @@ pub(super) use super::events::{Event, From};
 pub struct Outcome {
     /// The fault, if there was one.
     pub violation: Option<Fault>,
-    /// How many events there were.
+    /// The number of events.
     pub events: u64,
     /// How often it reached each rare state.
     pub rare: Counts,
-    /// How much was not judged, and why.
+    /// The number of unjudged cases, by reason.
     pub exempt: Exemptions,
     /// The events, if requested.
     pub timeline: Vec<Line>,
@@ -56,22 +56,22 @@ pub(super) struct World<'p> {
     pub(super) nodes: Vec<Node>,
     pub(super) lives: Vec<Life<Host>>,
     pub(super) keys: Keys<'p>,
-    /// The subscriptions: of each the channel, the node and its life.
+    /// The subscriptions: each with its channel, its node and its life.
     pub(super) subscribed: BTreeSet<(String, usize, u32)>,
-    /// The servers that the shipped store speaks to, if it stands in the place of the simulated one.
+    /// The servers of the shipped store, if it replaces the simulated one.
     pub(super) servers: Option<Servers>,
     /// The ended subscriptions, and the number in their life of the call that ended each. A message
     /// published then reaches no subscriber.
     pub(super) unsubscribed: BTreeMap<(String, usize, u32), u64>,
-    /// Until when each server cannot be reached.
+    /// Until when each server is unreachable.
     pub(super) away_until_us: [u64; SERVERS],
     pub(super) open: BTreeSet<usize>,
     pub(super) is_probed: bool,
-    /// Until then every job has ended.
+    /// The time by which every job has ended.
     patience_us: u64,
     pub(super) judge: Judge,
     pub(super) rare: Counts,
-    /// When each node sent the release that arrived last for a key of locks.
+    /// When each node sent its last arrived release, for each key of locks.
     pub(super) released: BTreeMap<(usize, String), u64>,
     /// When something ends in the store.
     pub(super) ends_us: BTreeSet<u64>,
@@ -96,7 +96,7 @@ pub(super) fn run(
     lockage_redis::simulate_time(None);
     let exempt = std::mem::take(&mut world.judge.exempt);
     if violation.is_some() {
-        // Its destructors may panic as well.
+        // Its destructors may panic too.
         _ = catch_unwind(AssertUnwindSafe(|| drop(world)));
     }
     Outcome { violation, events, rare, exempt, timeline }
@@ -204,7 +204,7 @@ impl<'p> World<'p> {
             | Event::Timer { node }
             | Event::Up { node } => Some(*node),
             Event::Probe => Some(0),
-            // A process drops a future only while it runs.
+            // A process drops futures only while it runs.
             Event::Trouble(index) => match self.plan.troubles[*index].what {
                 Wrong::Cancel { job } => Some(self.plan.jobs[job].node),
                 Wrong::EndRuntime { node, .. } => Some(node),
@@ -288,7 +288,7 @@ impl<'p> World<'p> {
             Event::Closed { life, socket, .. } if life == *now_life => host.closed(socket),
             Event::Sweep { is_well, .. } => {
                 let timeout = Duration::from_micros(self.plan.timeout_us);
-                // As long as it may take to be sure that none is answered.
+                // Long enough to be sure that no call is answered.
                 let (rounds, every) = if is_well { (8, 4 * timeout) } else { (3, Duration::ZERO) };
                 let task = host.clone().sweep(timeout, rounds, every.max(timeout / 100));
                 self.nodes[node].start_task(Box::pin(task));
@@ -341,7 +341,7 @@ impl<'p> World<'p> {
         Ok(())
     }
 
-    /// Lets a node be polled then, unless it is polled before.
+    /// Schedules a poll of a node at this time, unless one comes earlier.
     fn set_timer(&mut self, node: usize, at_us: u64) {
         let timer_us = &mut self.nodes[node].timer_us;
         if timer_us.is_none_or(|timer_us| at_us < timer_us) {
@@ -357,7 +357,7 @@ impl<'p> World<'p> {
         }
         let mut sends = false;
         for mut out in done.out {
-            // Between these two a task has done nothing but call.
+            // Between these two a task does nothing but call.
             match &mut out {
                 Out::Saw { seen: Seen::Calls, .. } => sends = false,
                 Out::Saw { seen: Seen::Called { is_sent, .. }, .. } => *is_sent = sends,
@@ -429,7 +429,7 @@ impl<'p> World<'p> {
     }
 }
 
-/// The name of a key on one of the servers.
+/// Returns the name of a key on one of the servers.
 pub(super) fn on_server(server: usize, key: String) -> String {
     if server == 0 { key } else { format!("server{server}:{key}") }
 }

@@ -1,4 +1,5 @@
-//! Whether callers that share calls wait for nothing else, as far as that is seen from outside of a node that rests.
+//! The check that callers of shared calls wait for nothing else, as far as it shows from outside of
+//! a node at rest.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +18,11 @@ impl World<'_> {
         out: &[Out],
         has_dropped: bool,
     ) -> Result<(), Fault> {
-        // A task that is blocked gives up nothing.
+        // A blocked task gives up nothing.
         if self.nodes[node].unblocked_us().is_none() && self.is_abandoned(node) {
             return fault(Kind::Abandoned, format!("nobody on node {node} waits for it"));
         }
-        // Other limits of an id have a call of their own, one after the other.
+        // Other limits of an id have calls of their own, one after the other.
         if has_dropped || self.plan.asks(|verb| verb == Verb::Under) {
             return Ok(());
         }
@@ -53,7 +54,7 @@ impl World<'_> {
             };
             self.lives[node].is_sharing(id) || running.runs(calls_itself)
         };
-        // A call of several ids goes on while it has any caller.
+        // A call of several ids goes on while any of its callers waits.
         let is_any_called = self.plan.options.batches && (0..IDS.len()).any(is_called);
         !self.is_probed && !is_any_called && running.host.calls_any(|id| !is_called(id))
     }

@@ -10,10 +10,10 @@ use lockage_core::{Origin, Verdict};
 use super::judge::Seen;
 use super::plan::What;
 
-/// Declares them once.
+/// Declares the rare states once.
 macro_rules! rare {
     ($($state:ident: $one_in:literal, $words:literal;)*) => {
-        /// A state that does not come about in every world.
+        /// A state that does not occur in every world.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         #[allow(missing_docs)] // see `words`
@@ -22,7 +22,7 @@ macro_rules! rare {
         }
 
         impl Rare {
-            /// All of them.
+            /// All rare states.
             pub const ALL: &[Rare] = &[$(Rare::$state),*];
 
             /// Returns its description.
@@ -32,7 +32,7 @@ macro_rules! rare {
                 }
             }
 
-            /// In one of how many worlds it comes about.
+            /// Returns in one of how many worlds it occurs.
             pub fn one_in(self) -> u64 {
                 match self {
                     $(Rare::$state => $one_in),*
@@ -93,7 +93,7 @@ rare! {
 /// state is e^-18, and for all together below one in a million.
 const CERTAIN: u64 = 18;
 
-/// How often each came about, or in how many worlds.
+/// How often each state occurred, or in how many worlds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counts([u64; Rare::ALL.len()]);
 
@@ -140,22 +140,22 @@ impl Counts {
         self.saw(rare);
     }
 
-    /// Returns how often.
+    /// Returns the count of a state.
     pub fn of(&self, rare: Rare) -> u64 {
         self.0[rare as usize]
     }
 
-    /// Counts a world for each that came about in it.
+    /// Counts a world for each state that occurred in it.
     pub(super) fn add_world(&mut self, world: &Counts) {
         self.0.iter_mut().zip(world.0).for_each(|(own, world)| *own += world.min(1));
     }
 
-    /// Adds those of other worlds.
+    /// Adds the counts of other worlds.
     pub(super) fn add(&mut self, other: &Counts) {
         self.0.iter_mut().zip(other.0).for_each(|(own, other)| *own += other);
     }
 
-    /// Returns those that never came about.
+    /// Returns the states that never occurred.
     pub fn never(&self) -> impl Iterator<Item = Rare> {
         Rare::ALL.iter().copied().filter(|rare| self.of(*rare) == 0)
     }

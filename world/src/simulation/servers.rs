@@ -1,4 +1,4 @@
-//! The servers that the shipped store speaks to: they run the shipped scripts, lose them, move slots, and fail.
+//! The servers of the shipped store: they run the shipped scripts, lose them, move slots, and fail.
 
 mod talk;
 
@@ -23,9 +23,9 @@ pub(super) struct Sent {
     pub(super) node: usize,
     pub(super) socket: u64,
     pub(super) words: Vec<Words>,
-    /// The call that it is of.
+    /// The call of the request.
     pub(super) call: Option<u64>,
-    /// Whether its connection is one for messages.
+    /// Whether its connection carries messages.
     pub(super) listens: bool,
 }
 
@@ -64,7 +64,8 @@ impl Words {
 /// The second node of the cluster whose first one is the store.
 const OTHER_NODE: usize = SERVERS;
 
-/// The longest step of a slot: meanwhile two keys of it may not be there, and messages of one node are not the other's.
+/// The longest step of a slot: during one, two keys of it may be on different nodes, and messages
+/// of one node do not reach the other.
 pub(super) const STEP_US: u64 = 20_000;
 
 /// Returns the server whose keys a node has.
@@ -87,11 +88,11 @@ pub(super) fn tag_of(key: &str) -> &str {
     tag.map_or(key, |(tag, _)| tag)
 }
 
-/// A slot, which is with a node, and may be on its way to the other one.
+/// A slot, which is on one node, and may be moving to the other one.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     is_other: bool,
-    /// Whether it is on its way, and whether its keys have gone.
+    /// Whether it is moving, and if so, whether its keys have moved.
     moving: Option<bool>,
 }
 
@@ -104,21 +105,21 @@ struct Socket {
     channels: BTreeSet<String>,
 }
 
-/// The one of a life of a node, by its number.
+/// The name of a connection: the node, the life, and its number.
 type Name = (usize, u32, u64);
 
 pub(super) struct Servers {
     link: Link,
     pub(super) calls: Calls,
     draw: Draw,
-    /// The digests that each node knows.
+    /// The digests of the scripts that each node has.
     scripts: [BTreeSet<&'static str>; SERVERS + 1],
     sockets: BTreeMap<Name, Socket>,
     slots: BTreeMap<String, Slot>,
     /// The channels that each life of a node has listened to, and its connections to each server.
     listened: BTreeSet<(usize, u32, String)>,
     connected: BTreeSet<(usize, u32, usize, bool)>,
-    /// When the last message of a connection arrives, each way.
+    /// When the last message of a connection arrives, in each direction.
     order_us: BTreeMap<(Name, bool), u64>,
 }
 
@@ -138,7 +139,7 @@ impl Servers {
         })
     }
 
-    /// Another server takes over, which may not know the scripts.
+    /// Another server takes over, which may lack the scripts.
     pub(super) fn fail_over(&mut self) {
         if self.draw.chance(500) {
             self.scripts[0].clear();
@@ -151,7 +152,7 @@ impl Servers {
         self.sockets.retain(|(of, ..), _| *of != node);
     }
 
-    /// A connection carries its messages in order.
+    /// Delays a message so that its connection keeps the order.
     pub(super) fn in_order(&mut self, event: &Event, at_us: u64) -> u64 {
         let (name, is_up) = match event {
             Event::Sent { from, sent, .. } => ((from.node, from.life, sent.socket), true),
@@ -163,7 +164,7 @@ impl Servers {
         *last_us
     }
 
-    /// One step of a slot; returns the node that has it no longer.
+    /// Takes one step of a slot; returns the node that no longer has it.
     fn step(&mut self, tag: &str) -> Option<usize> {
         let slot = self.slots.entry(tag.to_owned()).or_default();
         match slot.moving {
@@ -178,7 +179,7 @@ impl Servers {
         None
     }
 
-    /// Returns why a node does not run a request for this key, if so.
+    /// Returns the refusal of a request for this key, if the node does not run it.
     fn redirects(&self, node: usize, key: &str, keys: usize, is_asking: bool) -> Option<Reply> {
         if !self.link.is_cluster || server_of(node) != 0 {
             return None;
@@ -199,7 +200,7 @@ impl Servers {
     }
 }
 
-/// Refusals that pass, after which nothing was done.
+/// Temporary refusals, after which nothing was done.
 const PASSING: [&str; 8] = [
     "LOADING Redis is loading the dataset in memory",
     "READONLY You can't write against a read only replica.",
@@ -229,7 +230,7 @@ impl World<'_> {
         let link = self.servers().link;
         let name = (from.node, from.life, socket);
         if is_away {
-            // Some networks say so.
+            // Some networks report that.
             if self.fails(300) {
                 self.hang_up(name);
             }
@@ -309,7 +310,7 @@ impl World<'_> {
         self.send(Event::Closed { node, life, socket });
     }
 
-    /// A server ends, and begins again with its data.
+    /// A server restarts with its data.
     fn restart(&mut self, node: usize) {
         self.say(Who::Store, || format!("node {node} restarts"));
         self.servers().scripts[node].clear();
@@ -330,7 +331,7 @@ impl World<'_> {
         }
     }
 
-    /// A slot moves on, and again soon, until it is with the other node.
+    /// Moves a slot on, and again soon, until it is on the other node.
     pub(super) fn step_slot(&mut self, tag: &str) {
         let servers = self.servers();
         let old = servers.step(tag);
@@ -344,7 +345,7 @@ impl World<'_> {
         if !self.servers().link.is_sharded {
             return;
         }
-        // A node that has the slot no longer ends its subscriptions.
+        // A node that no longer has the slot ends its subscriptions.
         let mut lost = Vec::new();
         for (name, socket) in &mut self.servers().sockets {
             let is_lost = |channel: &String| socket.node == old && tag_of(channel) == tag;

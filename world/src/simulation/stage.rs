@@ -28,23 +28,24 @@ impl Engine {
     }
 }
 
-/// A bug of the world, planted to see that it is found.
+/// A bug of the world, planted to check that it is found.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
     /// Changes the answers of the machines.
     pub spoil: Option<fn(&mut AnyOutcome)>,
-    /// Nothing is excused by a failover that loses writes, or a clock of the store that is set.
+    /// Whether nothing is excused by a failover that loses writes, or by a store's clock that is
+    /// set.
     pub excuses_nothing: bool,
     /// By how many millionths the clocks of all nodes are slower than drawn.
     pub slower_ppm: i64,
-    /// Messages take so much longer than drawn.
+    /// How much longer than drawn messages take.
     pub later_us: u64,
 }
 
-/// A world that failed, as small as it was found.
+/// A world that failed, shrunk.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Where it comes from.
+    /// The seed of the original world.
     pub seed: u64,
     /// The fault.
     pub violation: Fault,
@@ -81,12 +82,12 @@ impl Stage {
         })
     }
 
-    /// Returns it with another source for a script.
+    /// Returns the stage with another source for a script.
     pub fn with_script(self, script: ScriptId, source: impl Into<String>) -> Self {
         Stage { scripts: self.scripts.with_script(script, source), ..self }
     }
 
-    /// Returns it with a bug.
+    /// Returns the stage with a bug.
     pub fn with_planted(self, planted: Planted) -> Self {
         Stage { planted, ..self }
     }
@@ -104,7 +105,8 @@ impl Stage {
         play::run(plan, is_scripted.then_some(&mut self.scripts), self.planted, with_timeline)
     }
 
-    /// Returns a plan that fails in the same way, as small as it is found; nothing where it does not fail.
+    /// Returns the smallest plan found that fails in the same way; nothing if the plan does not
+    /// fail.
     pub fn explain(&mut self, plan: &Plan) -> Option<Failure> {
         let kind = self.play(plan, false).violation?.kind;
         let mut fails = |plan: &Plan| {
@@ -121,10 +123,11 @@ impl Stage {
         Some(Failure { seed: plan.seed, violation, plan, timeline: outcome.timeline })
     }
 
-    /// Plays a plan once for each poll of each job, at which its future is dropped. Returns how many were.
+    /// Plays a plan once for each poll of each job, and drops the job's future there. Returns the
+    /// number of plays.
     ///
     /// # Errors
-    /// The first plan that fails, shrunk.
+    /// Returns the first plan that fails, shrunk.
     pub fn cancel_everywhere(&mut self, plan: &Plan) -> Result<u64, Box<Failure>> {
         let mut cancelled = 0;
         for job in 0..plan.jobs() {

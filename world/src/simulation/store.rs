@@ -65,18 +65,18 @@ pub(super) const BEGINNING_US: u64 = 20_413 * DAY_US - 2_000_000;
 
 pub(super) struct Keys<'s> {
     slots: BTreeMap<String, Slots>,
-    /// The default, where limits are stored.
+    /// The default limit, if limits are stored.
     stored: Option<StoredLimit>,
     limit: Limit,
     permits: u64,
-    /// How far its clock was set ahead.
+    /// How far ahead its clock was set.
     offset_us: i64,
     /// The values of each key with their start times, in worlds in which a replica takes over some
     /// day.
     journal: Option<Vec<(u64, String, Slots)>>,
     /// A primary that goes on for some nodes after a replica has taken over.
     old: Option<Old>,
-    /// The scripts, unless something happens that they cannot show.
+    /// The scripts, unless the world has events that they cannot show.
     scripts: Option<&'s mut SimStore>,
     planted: Planted,
 }
@@ -99,7 +99,7 @@ impl<'s> Keys<'s> {
         let mut scripts = scripts.filter(|_| !has_replica || plan.link.is_some());
         scripts.iter_mut().for_each(|scripts| {
             scripts.flush_all();
-            // A world that failed may have left some.
+            // A world that failed may have left keys.
             scripts.set_full(false);
             _ = (scripts.take_keys(), scripts.take_published());
         });
@@ -146,7 +146,7 @@ impl<'s> Keys<'s> {
         self.reload();
     }
 
-    /// A key is gone at once.
+    /// Removes a key at once.
     pub(super) fn evict(&mut self, key: &str, true_us: u64) {
         self.slots.remove(key);
         if let Some(journal) = &mut self.journal {
@@ -159,7 +159,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// The old primary serves no node any more.
+    /// The old primary no longer serves any node.
     pub(super) fn end_old(&mut self) {
         self.old = None;
     }
@@ -169,7 +169,7 @@ impl<'s> Keys<'s> {
         self.old.as_ref().is_some_and(|old| node < old.nodes)
     }
 
-    /// Lets the old primary and the new one change places.
+    /// Swaps the old primary and the new one.
     pub(super) fn swap(&mut self) {
         let Some(old) = &mut self.old else { return };
         std::mem::swap(&mut old.slots, &mut self.slots);
@@ -295,7 +295,7 @@ impl<'s> Keys<'s> {
         self.scripts.iter_mut().for_each(|scripts| scripts.set_full(is_full));
     }
 
-    /// Writes into the store of the scripts all that the machines have.
+    /// Copies all records of the machines into the store of the scripts.
     fn reload(&mut self) {
         let Some(scripts) = &mut self.scripts else { return };
         scripts.flush_all();
@@ -322,7 +322,7 @@ fn days(now: Timestamp) -> [u64; 4] {
     [day - 1, day, day + 1, day + 2].map(|day| day * DAY_US)
 }
 
-/// The limit with the boundaries of its days.
+/// Returns the limit with the boundaries of its days.
 pub(super) fn bounded(limit: Limit, now: Timestamp) -> Limit {
     limit.with_calendar(|window| window.with_boundaries(days(now)))
 }
@@ -345,7 +345,7 @@ fn holds_same(
     }
 }
 
-/// The decisions of an outcome, which it may have under a stored limit.
+/// Returns the decisions of an outcome, also of one under a stored limit.
 pub(super) fn decisions(outcome: &AnyOutcome) -> Vec<Decision> {
     fn of(outcome: &dyn Any) -> Option<Vec<Decision>> {
         if let Some(decision) = outcome.downcast_ref::<Decision>() {

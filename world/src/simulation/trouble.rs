@@ -105,7 +105,7 @@ impl World<'_> {
         if is_split { self.break_all(0) } else { Ok(()) }
     }
 
-    /// A process ends, and another one begins.
+    /// Ends a process, and begins another one.
     pub(super) fn crash(&mut self, node: usize, for_us: u64) {
         if self.nodes[node].is_busy() {
             self.rare.saw(Rare::Crash);
@@ -113,7 +113,7 @@ impl World<'_> {
         self.judge.accounts.died((node, self.nodes[node].life), self.now_us);
         let host = self.host(node, self.nodes[node].life + 1);
         self.lives[node] = Life::new(&self.plan, &host);
-        // One that was to begin while the process stood still begins in its next life.
+        // A job that was to begin while the process stood still begins in its next life.
         let has_begun = |job: &usize| self.nodes[node].has_begun(*job);
         (0..self.plan.jobs()).filter(has_begun).for_each(|job| self.judge.waits.ends(job));
         self.open.retain(|job| !has_begun(job));

@@ -18,7 +18,8 @@ use super::rare::Rare;
 use super::store::{CACHED, DOOR, GATE, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
-    /// Sends a message, which may be lost or late. None takes longer than a timeout: clients rely on that.
+    /// Sends a message, which may be lost or late. No message takes longer than a timeout: clients
+    /// rely on that.
     pub(super) fn send(&mut self, event: Event) {
         let (network, timeout_us) = (self.plan.network, self.plan.timeout_us);
         // Chance is drawn for each, lost or not, so that a message left out changes little else.
@@ -36,7 +37,7 @@ impl World<'_> {
         };
         let takes_us = takes_us + self.planted.later_us + connecting_us.saturating_sub(self.now_us);
         if self.is_well() {
-            // An attempt has time for an answer.
+            // An attempt leaves time for an answer.
             self.arrives(self.now_us + takes_us.min(timeout_us / self.plan.hops()), event);
             return;
         }
@@ -93,7 +94,7 @@ impl World<'_> {
 
     pub(super) fn subscribe(&mut self, from: From, channel: String) {
         let Node { life, host, .. } = &self.nodes[from.node];
-        // One on a connection that has broken meanwhile is lost with it.
+        // A call on a connection that has broken meanwhile is lost with it.
         let is_connected = *life == from.life && host.is_waited_for(from.call);
         if is_connected && !self.is_away(0) {
             let subscription = (channel, from.node, from.life);
@@ -105,7 +106,7 @@ impl World<'_> {
         }
     }
 
-    /// Looks for rare states.
+    /// Records rare states.
     pub(super) fn watch(&mut self, from: From, sent_us: u64, key: &str, command: &AnyCommand) {
         let From { node, life, call } = from;
         if self.nodes[node].life == life && !self.nodes[node].host.is_waited_for(call) {
@@ -249,7 +250,7 @@ impl World<'_> {
         Ok(ran)
     }
 
-    /// Something ends then.
+    /// Records that something ends after this span.
     fn end_in(&mut self, span_us: u128) {
         let end_us = u64::try_from(span_us).unwrap_or(u64::MAX).saturating_add(self.now_us);
         if end_us < self.plan.heal_us {

@@ -1,4 +1,5 @@
-//! The lock in small scopes, searched completely; and locks with a bug, each of which is found.
+//! The lock in small scopes, searched completely; and locks with a bug, each of which the search
+//! finds.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -108,7 +109,7 @@ fn an_acquire_that_may_come_at_any_time_is_killed_by_l10() {
     killed(Asked(bug), &smaller("pair", 1, 6), Law::L10, 4);
 }
 
-/// A renewal that finds the lease ended acts as if it had come in time.
+/// A renewal after the end of the lease has the effect of one in time.
 struct Resurrects;
 
 impl Machine for Resurrects {
@@ -165,7 +166,7 @@ fn a_lease_that_is_too_short_is_killed_by_l4() {
     killed(ShortLease, &smaller("pair", 1, 6), Law::L4, 2);
 }
 
-/// Any owner that comes is next.
+/// Any owner that asks is next.
 struct ForgetsTheLine;
 
 impl Machine for ForgetsTheLine {
@@ -187,7 +188,7 @@ fn a_line_that_nobody_keeps_is_killed_by_l9() {
     killed(ForgetsTheLine, &smaller("line", 1, 4), Law::L9, 4);
 }
 
-/// Each release gives back everything.
+/// Each release releases all holds.
 struct ReleasesAll;
 
 impl Machine for ReleasesAll {
@@ -201,7 +202,7 @@ impl Machine for ReleasesAll {
     }
 }
 
-/// A release takes whichever hold its owner has, not the one that it names.
+/// A release removes any hold of its owner, not the one that it names.
 struct ReleasesAny;
 
 impl Machine for ReleasesAny {
@@ -233,7 +234,7 @@ fn a_release_of_all_holds_is_killed_by_l2() {
     killed(ReleasesAll, &smaller("reentry", 3, 3), Law::L2, 7);
 }
 
-/// Any owner that comes has it.
+/// Any owner that asks gets the lock.
 struct TakesOver;
 
 impl Machine for TakesOver {
@@ -253,7 +254,7 @@ fn an_acquire_that_takes_over_is_killed_by_l1() {
     killed(TakesOver, &smaller("pair", 1, 4), Law::L1, 4);
 }
 
-/// Refuses every caller once there was a grant.
+/// Refuses every caller after the first grant.
 struct GrantsOnce;
 
 impl Machine for GrantsOnce {
@@ -271,7 +272,7 @@ fn a_free_lock_that_is_refused_is_killed_by_l8() {
     killed(GrantsOnce, &smaller("pair", 1, 6), Law::L8, 6);
 }
 
-/// L1, L6: an owner that counts on all of the lease, by a clock that is slower than the store's.
+/// L1, L6: an owner that counts on the whole lease, by a clock that is slower than the store's.
 #[test]
 fn an_owner_without_a_margin_is_inside_when_its_lease_is_over() {
     let shipped: Arc<dyn Machine> = Arc::new(Shipped);

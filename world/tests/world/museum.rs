@@ -151,7 +151,7 @@ fn bug_2_is_denied_for_ever() {
     assert_eq!(entry.breaks(&[hit, pause, hit]), None);
 }
 
-/// Bug 20: each of them is a number to Lua, and no cost.
+/// Bug 20: each of these is a number to Lua, and no valid cost.
 #[test]
 fn bug_20_takes_nan_infinite_negative_and_hexadecimal_costs() {
     let entry = find("any-number-is-a-cost");
@@ -162,7 +162,7 @@ fn bug_20_takes_nan_infinite_negative_and_hexadecimal_costs() {
     assert_eq!(entry.breaks(&asks("1")), None);
 }
 
-/// Bug 9: of ten tokens nine are left.
+/// Bug 9: the limiter reports nine of ten tokens.
 #[test]
 fn bug_9_tells_one_less_than_there_is() {
     let played = find("remaining-one-too-low").play();
@@ -173,7 +173,7 @@ fn bug_9_tells_one_less_than_there_is() {
 /// The trial of a limit of 3 in 2 s.
 fn trial(limit: &'static str) -> Trial {
     let (capacity, period_us, wait_us) = (3, 2_000_000, 1_000_000);
-    // The reference knows no estimates.
+    // The reference has no estimates.
     let (is_exact, is_told_the_time) = (!limit.starts_with("sliding-window"), true);
     Trial { limit, capacity, period_us, wait_us, is_exact, is_told_the_time }
 }
@@ -217,7 +217,7 @@ fn a_script_that_the_simulated_store_cannot_run_is_not_judged() {
     assert!(error.contains("unknown command"), "{error}");
 }
 
-/// All entries, played.
+/// Returns all entries, played.
 fn played() -> &'static [(Entry, Played)] {
     static PLAYED: LazyLock<Vec<(Entry, Played)>> = LazyLock::new(|| {
         let play = |entry: Entry| {

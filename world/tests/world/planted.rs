@@ -10,7 +10,7 @@ use lockage_core::{
 };
 use lockage_world::simulation::{Engine, Failure, Kind, Plan, Planted, Stage};
 
-/// Their worlds find most bugs; the others are played after them.
+/// The seeds whose worlds find most bugs; the other worlds are played after them.
 const FIRST: [u64; 47] = [
     0, 12, 4, 2, 3, 5, 7, 15, 19, 20, 494, 590, 1, 6, 9, 11, 16, 17, 29, 32, 38, 45, 55, 56, 71,
     73, 76, 92, 102, 130, 132, 146, 154, 238, 269, 496, 547, 699, 795, 819, 1024, 1216, 1291, 1392,
@@ -31,7 +31,7 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
         (TokenBucketAcquire, "deficit = deficit + cost * unit", "deficit = deficit"),
         (LeakyBucketAcquire, "deficit = deficit + cost * unit", "deficit = deficit"),
         (IntervalBucketAcquire, "deficit = deficit + cost\n", "deficit = deficit\n"),
-        // Keys that are dropped too soon (D9), also where the expiry is kept as it was.
+        // Keys that are dropped too soon (D9), also if their expiry is kept.
         (TokenBucketAcquire, "math.ceil((till - now) / 1000) + skew", "1 + skew"),
         (TokenBucketAcquire, "if till == new_till then", "if till > 0 then"),
         (TokenBucketReserve, "'PX', math.ceil(hold / 500) + skew", "'PX', 1"),
@@ -68,10 +68,11 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
         (LimiterSet, "if mode == 'a' and policy then return {0, now, 0} end", ""),
         (LimiterAcquire, "= policy.scope == 'c' and 1 or 0", "= 0"),
         (LimiterAcquire, "if not only_asks then store() end", ""),
-        // Lists of which the first alone is charged, or the last.
+        // Lists of costs of which only the first is charged, or the last.
         (FixedWindowAcquire, "if at > size then break end", "if true then break end"),
         (LimiterAcquire, "    charge(cost)\n", "    if i == costs then charge(cost) end\n"),
-        // Turns that are given back where others came since, or once they have come, or not at all (D14).
+        // Turns that are cancelled although others came later, or after their time, or not at all
+        // (D14).
         (LeakyBucketCancel, "if state ~= after then return {0, now, 1} end", ""),
         (LeakyBucketCancel, "if now >= turn then return {0, now, 2} end", ""),
         (LeakyBucketCancel, "packed(head .. before .. behind)", "packed(head .. after .. behind)"),
@@ -79,7 +80,7 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
         (FixedWindowAcquire, "now >= opened + window", "now > opened + window"),
         (LimiterAcquire, "now >= opened + window", "now > opened + window"),
         (LimiterAcquire, "find_entry(1, at - log.window + 1)", "find_entry(1, at - log.window)"),
-        // Another key is changed (D12).
+        // A change of another key (D12).
         (LimiterAcquire, "local key = KEYS[1]", "local key = string.gsub(KEYS[1], '{b}', '{a}')"),
         (TokenBucketAcquire, "call = KEYS[1], ", "call = (string.gsub(KEYS[1], '{b}', '{a}')), "),
     ];
@@ -117,7 +118,7 @@ fn what_is_wrong_in_scripts_of_locks_is_found() {
         // A line that is jumped.
         (LockAcquire, "not queue[1] or queue[1].owner == who", "true"),
         (LockWithdraw, "if leave(ARGV[3]) then", "if false then"),
-        // A release by force of another grant, or that does not know itself again.
+        // A forced release of another grant, or one that does not recognize its repetition.
         (LockForceRelease, "if not is_live() or token ~= broken", "if not is_live()"),
         (LockForceRelease, "end_all('f', ' ' .. of)", "end_all('x', '')"),
         (LockInspect, "{0, now, #queue}", "{0, now, #queue + 1}"),
@@ -262,14 +263,14 @@ fn a_failover_that_excuses_nothing_is_found() {
     assert!(is_found(Kind::Exclusion, || stage(Engine::Model).with_planted(planted), "a failover"));
 }
 
-/// L6: a lease ends before its holder's clock says so.
+/// L6: a lease ends before its holder's clock shows that.
 #[test]
 fn clocks_that_are_off_by_more_than_is_allowed_are_found() {
     let planted = Planted { slower_ppm: 20_000, ..Planted::default() };
     assert!(is_found(Kind::Lease, || stage(Engine::Model).with_planted(planted), "a slow clock"));
 }
 
-/// D11: a copy comes after all that was remembered of the request.
+/// D11: a copy arrives after the store has forgotten the request.
 #[test]
 fn messages_that_take_longer_than_is_assumed_are_found() {
     let planted = Planted { later_us: 30_000_000, ..Planted::default() };

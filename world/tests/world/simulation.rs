@@ -1,14 +1,15 @@
-//! Worlds of the shipped client: they are deterministic, clean as things are, and come to all rare states.
+//! Worlds of the shipped client: they are deterministic, the shipped code passes, and all rare
+//! states occur.
 
 use std::time::SystemTime;
 
 use lockage_core::ScriptId;
 use lockage_world::simulation::{Campaign, Engine, Failure, Plan, Rare, Stage};
 
-/// Scripts that no world asks for.
+/// Scripts that no world calls.
 const NOT_IN_WORLDS: [ScriptId; 0] = [];
 
-/// How many worlds of each start are played.
+/// The number of worlds from each starting seed.
 const WORLDS: u64 = 750;
 
 /// A slice of the campaign `lockage-world check`.
@@ -41,7 +42,7 @@ fn keeps_its_promises_from(start: u64) {
     }
 }
 
-/// Worlds that failed once, and why.
+/// Worlds that failed once, and the reasons.
 const FAILED_ONCE: [(&str, &[u64]); 33] = [
     // In the store on Redis.
     (
@@ -200,7 +201,7 @@ fn worlds_that_failed_once_are_clean() {
     }
 }
 
-/// Wherever a future is dropped, nothing stays taken and no caller waits for ever.
+/// Wherever a future is dropped, no resource stays taken and no caller waits for ever.
 #[test]
 fn a_job_can_be_cancelled_at_each_of_its_polls() {
     let mut stage = Stage::new(None).unwrap();

@@ -57,7 +57,7 @@ impl Linked {
     }
 }
 
-/// A call that its caller waits for.
+/// A call whose caller waits.
 struct Called<'a> {
     host: &'a Host,
     calls: &'a Calls,
@@ -179,7 +179,7 @@ impl Linked {
     }
 }
 
-/// How many keys a sweep has: more than one call takes, of a log.
+/// The number of keys in a sweep: more than one call takes of a log.
 const KEYS: usize = 7;
 
 impl Host {

@@ -1,4 +1,4 @@
-//! A connection to a simulated server, or to all nodes of a cluster, as a Redis client has it.
+//! A client's connection to a simulated server, or to all nodes of a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -17,20 +17,20 @@ use crate::simulation::judge::Kind;
 use crate::simulation::rare::Rare;
 use crate::simulation::servers::{Sent, Words, node_of, tag_of};
 
-/// How long a client takes to connect at most.
+/// The longest time that a client takes to connect.
 const CONNECT: Duration = Duration::from_secs(1);
 
-/// The end of a connection to a node.
+/// The client's end of a connection to a node.
 #[derive(Default)]
 pub(super) struct Socket {
     pub(super) has_ended: bool,
     pub(super) sink: Option<PubSubSink>,
-    /// When something was last sent on it, by the clock of the node.
+    /// When the last request was sent on it, by the clock of the node.
     used: Option<Duration>,
 }
 
 impl Host {
-    /// These connections have ended, and the process notices.
+    /// Ends these connections, and the process notices.
     pub(super) fn end_sockets(&self, is: impl Fn(u64) -> bool) {
         let mut ports = self.ports();
         let ended = ports.sockets.iter_mut().filter(|(socket, _)| is(**socket));
@@ -44,7 +44,7 @@ impl Host {
         sinks.iter().for_each(PubSubSink::end);
     }
 
-    /// A server has closed a connection.
+    /// A server closes a connection.
     pub(in crate::simulation) fn closed(&self, socket: u64) {
         let ports = self.ports();
         let calls = ports.calls.iter().filter(|(_, call)| call.socket == Some(socket));
@@ -56,7 +56,7 @@ impl Host {
         }
     }
 
-    /// A server has published a message, or has ended the subscription.
+    /// A server publishes a message, or ends the subscription.
     pub(in crate::simulation) fn pushed(&self, socket: u64, channel: &str, message: Option<&str>) {
         let ports = self.ports();
         let open = ports.sockets.get(&socket).filter(|socket| !socket.has_ended);
@@ -89,7 +89,7 @@ struct Open {
 #[derive(Default)]
 struct Ways {
     sockets: BTreeMap<usize, u64>,
-    /// Which node has each slot, as far as the client knows.
+    /// The node of each slot, as far as the client knows.
     slots: BTreeMap<String, usize>,
 }
 
@@ -118,7 +118,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Returns the socket to a node. The client of a cluster makes it anew by itself.
+    /// Returns the socket to a node. A client of a cluster connects again by itself.
     fn socket(&self, ports: &mut Ports, node: usize) -> Result<u64, LinkError> {
         let mut ways = lock(&self.open.ways);
         let known = ways.sockets.get(&node).copied();
@@ -138,7 +138,7 @@ impl Connection {
         Ok(socket)
     }
 
-    /// Sends all of it to a node, and waits for the replies.
+    /// Sends all commands to a node, and waits for the replies.
     async fn transmit(
         &self,
         node: usize,
@@ -173,10 +173,10 @@ impl Connection {
         }
     }
 
-    /// Nothing but a check is sent on a connection to one server that was idle for long.
+    /// Checks that the first request on a long idle connection to one server is a check.
     fn is_checked(&self, ports: &mut Ports, socket: u64, words: &[Words], call: Option<u64>) {
         let (now, now_us) = (ports.clock(), ports.now_us);
-        // A caller that was not polled has chosen it long ago.
+        // A caller that was not polled has chosen the connection long ago.
         let is_prompt = call
             .and_then(|call| self.calls.began_us(call))
             .is_some_and(|began_us| now_us - began_us < IDLE.as_micros() as u64);
@@ -191,7 +191,7 @@ impl Connection {
         }
     }
 
-    /// Returns the node for a request: the one that a redirection names, or the one that has its key.
+    /// Returns the node for a request: the one that a redirection names, or the one with its key.
     fn node(&self, request: &Request<'_>) -> usize {
         if !self.is_cluster {
             return self.server;
@@ -218,7 +218,7 @@ impl Connection {
         };
         if let Some((node, false)) = redirected
             && let Some(ports) = self.ports.upgrade()
-            // The client learns it in the background.
+            // The client learns of the slot in the background.
             && lock(&ports).draw.chance(500)
         {
             lock(&self.open.ways).slots.insert(tag_of(key).to_owned(), node);

@@ -1,4 +1,4 @@
-//! How a process listens to the simulated store.
+//! Subscriptions of a process to the simulated store.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -7,7 +7,7 @@ use lockage::notifications::{Subscriber, Subscribing, SubscriptionSink, Subscrip
 use super::waits::send;
 use super::{Out, Ports, lock};
 
-/// How a life subscribes: on one connection at a time.
+/// The subscriptions of a life: on one connection at a time.
 pub(super) struct Connection {
     pub(super) ports: Weak<Mutex<Ports>>,
     pub(super) sinks: SubscriptionSinks,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Answer, Call, Out, Ports, lock};
 use crate::simulation::wire::{is_acquire, is_of_process, limiter_of};
 
-/// Sleeps for so long, by the clock of the node.
+/// Sleeps for a duration, by the clock of the node.
 pub(super) fn sleep(ports: &Arc<Mutex<Ports>>, duration: Duration) -> Sleep {
     let mut locked = lock(ports);
     let (at_us, number) = (locked.true_us_in(duration), locked.number());
@@ -42,7 +42,8 @@ impl Drop for Sleep {
     }
 }
 
-/// A call that waits for its answer. Once this is dropped, none is waited for, and it may still be carried out.
+/// A call that waits for its answer. After this is dropped, no one waits for the answer, and the
+/// call may still run.
 pub(super) struct Waiting {
     ports: Arc<Mutex<Ports>>,
     call: u64,
@@ -73,7 +74,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Sends something, of which the call is to be answered.
+/// Sends a message, and returns the wait for the answer to its call.
 pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
     let mut locked = lock(ports);
     let call = locked.number();

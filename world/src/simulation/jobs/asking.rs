@@ -53,7 +53,7 @@ impl<P: Place> Drop for Changing<'_, P> {
     }
 }
 
-/// A request that was made: for which id, of which cost, when, and until when its caller waits by its own clock.
+/// A request: its id, its cost, its time, and until when its caller waits by its own clock.
 #[derive(Clone, Copy)]
 struct Request {
     id: usize,
@@ -226,7 +226,7 @@ impl<P: Place> Life<P> {
         answer
     }
 
-    /// The caller of a request waits for so long, by its own clock.
+    /// Reports that the caller of a request waits for this long, by its own clock.
     fn waits(&self, request: Request, wait_us: u64) -> Request {
         let deadline_us = self.place.clock_us().saturating_add(wait_us);
         Request { deadline_us: Some(deadline_us), ..request }
@@ -241,7 +241,7 @@ impl<P: Place> Life<P> {
         Sharing(sharing)
     }
 
-    /// Joins a line: the limiter's next caller for this id is this one.
+    /// Joins a line: this caller is the limiter's next one for this id.
     fn join(&self, id: usize) -> InLine<'_, P> {
         let caller = self.callers.fetch_add(1, Ordering::Relaxed);
         self.place.saw(Seen::JoinsLine { id, caller });
@@ -265,7 +265,7 @@ impl<P: Place> Life<P> {
         };
         self.tell(request, false, &decision);
         if let Verdict::Denied { retry_after, .. } = decision.verdict {
-            // Around the very moment at which it fits, by a clock that may be slow.
+            // Around the exact moment at which it fits, by a clock that may be slow.
             let (early_us, late_us) =
                 [(0, 0), (0, 0), (0, 1), (0, 500), (0, 1500), (300, 0), (1000, 0)]
                     [self.place.draw(6) as usize];

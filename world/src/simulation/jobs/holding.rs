@@ -32,7 +32,7 @@ pub(super) struct Hold {
     pub(super) wait: Duration,
     /// Whether its owner acquires it once more.
     pub(super) again: bool,
-    /// Whether its work never asks whether it is held.
+    /// Whether its work never checks that the grant is held.
     pub(super) is_blind: bool,
 }
 
@@ -223,7 +223,8 @@ impl<P: Place> Life<P> {
         Ok(guarded(held?, Guard::One))
     }
 
-    /// The owner of a lock acquires it once more, and the one of a side the other side too, and gives that back.
+    /// Acquires the lock again as its owner, or the other side of a read-write lock, and releases
+    /// that.
     async fn hold_again(
         &self,
         locks: &Locks<P::Store, P::Runtime>,
@@ -305,7 +306,7 @@ impl<P: Place> Life<P> {
     }
 }
 
-/// Acquires one, at once, or within a time, or whenever it is free.
+/// Acquires one resource: at once, within a time, or whenever it is free.
 async fn one<S, R, K>(
     handle: &Handle<S, R, K>,
     wait: Duration,
@@ -349,7 +350,7 @@ impl<S: Store + 'static, R: Spawn> Guard<S, R> {
         }
     }
 
-    /// The fencing token of the lock; a quorum has none.
+    /// Returns the fencing token of the lock; a quorum has none.
     fn token(&self) -> u64 {
         match self {
             Guard::One(guard) => guard.token(),
@@ -366,7 +367,7 @@ impl<S: Store + 'static, R: Spawn> Guard<S, R> {
         }
     }
 
-    /// The keys that it holds, but those of a quorum.
+    /// Returns the keys of the guard with their parts, except for a quorum.
     fn parts(&self, what: What) -> Vec<(String, &LockGuard<S, R>)> {
         match self {
             Guard::One(guard) => vec![(keys_of(what).remove(0), guard)],

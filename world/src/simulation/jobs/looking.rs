@@ -28,7 +28,8 @@ impl<P: Place> Life<P> {
         if let TryLock::Taken(guard) = lock.try_acquire().await? {
             let again = lock.as_owner(guard.owner()).acquire().await?;
             again.release().await?;
-            // Another grant is none. This one is freed, and freed again while that is remembered.
+            // A token of another grant frees nothing. This grant is freed, and its repetition too
+            // while it is remembered.
             if lock.force_release(guard.token() + 1).await? {
                 let what = "a release by force of another grant".to_owned();
                 self.place.saw(Seen::Wrong { what });
@@ -65,10 +66,10 @@ impl<P: Place> Life<P> {
         Ok(())
     }
 
-    /// Takes all that can be taken: no job has anything any more.
+    /// Acquires every resource: no job holds any more.
     ///
     /// # Panics
-    /// Where the plan is out of range.
+    /// Panics if the plan is out of range.
     pub async fn probe(self, job: usize) {
         let invariant = "names and numbers are right";
         let permits = self.plan.permits;
@@ -77,7 +78,7 @@ impl<P: Place> Life<P> {
         let [lock, other] = ["lock", "other"].map(|name| self.locks.lock(name).expect(invariant));
         let table = self.locks.write_lock("table").expect(invariant);
         let quorum = self.quorum.lock("quorum").expect(invariant);
-        // The store's clock may have been set since it was last asked: now that is known.
+        // The store's clock may have been set since the last call: this call learns its time.
         drop(self.locks.lock("clock").expect(invariant).try_acquire().await);
         drop(self.quorum.lock("clock").expect(invariant).try_acquire().await);
         for _ in 0..self.silent_calls() {
@@ -104,8 +105,8 @@ impl<P: Place> Life<P> {
         self.place.saw(Seen::Ended { job });
     }
 
-    /// Returns how many calls may get no answer after a pause, at most: a node of a cluster that was idle alone is not
-    /// checked before a call.
+    /// Returns the most calls that may get no answer after a pause: a node of a cluster that alone
+    /// was idle is not checked before a call.
     fn silent_calls(&self) -> usize {
         match self.plan.link {
             Some(link) if link.is_cluster && link.idle_us.is_some() => 3,
@@ -117,7 +118,7 @@ impl<P: Place> Life<P> {
         match acquired {
             Ok(TryLock::Taken(_)) => {}
             Ok(TryLock::Busy(_)) => self.place.saw(Seen::Leaked { what: what.to_owned() }),
-            // Now and then a replica does not know of it.
+            // Now and then a replica lacks the grant.
             Err(Error::NotReplicated { .. }) => {}
             Err(error) => self.probe_failed(&error),
         }
@@ -127,7 +128,7 @@ impl<P: Place> Life<P> {
     async fn is_unused(&self, name: &str) {
         let mut reset_after = Duration::ZERO;
         for _ in 0..2 {
-            // By a clock that may be fast.
+            // The clock may be fast.
             self.runtime.sleep(reset_after + reset_after / 1000).await;
             for _ in 0..self.silent_calls() {
                 _ = self.limiter.peek(name, 0).await;
@@ -153,7 +154,7 @@ impl<P: Place> Life<P> {
         self.place.saw(Seen::Wrong { what: format!("probe: {error}") });
     }
 
-    /// Asks the store, which answers: after a few answers the fallback does not stand in for it any more.
+    /// Calls the store, which answers: after a few answers the fallback no longer stands in.
     async fn ask_the_store(&self) {
         for _ in 0..6 {
             self.is_asked().await;

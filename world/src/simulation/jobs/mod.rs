@@ -38,7 +38,7 @@ pub struct Life<P: Place> {
     sharing: Arc<[AtomicUsize; IDS.len()]>,
     /// How many callers have waited in line.
     callers: Arc<AtomicUsize>,
-    /// Whether calls are to be seen that a circuit breaker counts.
+    /// Whether to report the calls that a circuit breaker counts.
     shows_circuit: bool,
     plan: Arc<Plan>,
 }
@@ -46,7 +46,7 @@ pub struct Life<P: Place> {
 /// Ids of the limiter.
 pub(super) const IDS: [&str; 2] = ["a", "b"];
 
-/// How long a job waits that waits until there is no need to.
+/// The wait of a job that waits as long as needed.
 const EVER: Duration = micros(FOREVER);
 
 /// How long records that must not be forgotten are kept: longer than any world.
@@ -57,10 +57,10 @@ const fn micros(span_us: u64) -> Duration {
 }
 
 impl<P: Place> Life<P> {
-    /// Makes limiters and locks as the plan says.
+    /// Creates limiters and locks according to the plan.
     ///
     /// # Panics
-    /// Where the plan is out of range, which a drawn one is not.
+    /// Panics if the plan is out of range, which a drawn one is not.
     pub fn new(plan: &Plan, place: &P) -> Self {
         let locks = locks(plan, place);
         let servers = (0..SERVERS).map(|server| locks_on(plan, place, place.server(server)));
@@ -95,7 +95,7 @@ impl<P: Place> Life<P> {
         self.sharing[id].load(Ordering::Relaxed) > 0
     }
 
-    /// Does a job of this number.
+    /// Runs the job of this number.
     pub async fn run(self, job: usize, work: Work) {
         // Programs on real servers draw their own jobs.
         let is_blind = self.plan.jobs.get(job).is_some_and(|job| job.is_blind);
@@ -135,14 +135,14 @@ impl<P: Place> Life<P> {
         self.failed_call(what, 0, error);
     }
 
-    /// Nothing is wrong but the store.
+    /// Reports an error, which only the store may cause.
     fn failed_call(&self, what: &str, cost: u64, error: &Error) {
         let is_unknown = match error {
             Error::Store(StoreError::NotDone(_)) => false,
             Error::Store(StoreError::Unknown(_))
             | Error::TooSlow { .. }
             | Error::NotReplicated { .. } => true,
-            // A reservation that is repeated after its limit was changed is another one.
+            // A reservation that is repeated after a change of its limit is a different one.
             Error::Store(StoreError::Record(RecordError::OperationReused))
                 if self.plan.asks(|verb| verb == Verb::Store) =>
             {
@@ -230,7 +230,7 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
     }
 }
 
-/// An observer that panics at each second event.
+/// An observer that panics on every second event.
 struct Panics<P> {
     place: P,
     events: AtomicUsize,
@@ -244,7 +244,7 @@ impl<P: Place> Panics<P> {
     fn see(&self) {
         if self.events.fetch_add(1, Ordering::Relaxed).is_multiple_of(2) {
             self.place.saw(Seen::ObserverPanicked);
-            // Without a word to the panic hook.
+            // Panics without a message from the panic hook.
             std::panic::resume_unwind(Box::new("an observer panics"));
         }
     }
@@ -264,7 +264,7 @@ impl<P: Place> Observer for Panics<P> {
     }
 }
 
-/// Returns locks of their own task, as the plan has them.
+/// Creates locks with a task of their own, according to the plan.
 fn locks<P: Place>(plan: &Plan, place: &P) -> Locks<P::Store, P::Runtime> {
     let mut locks = locks_on(plan, place, place.store());
     if plan.terms.wake_ups {

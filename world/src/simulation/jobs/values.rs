@@ -1,4 +1,4 @@
-//! Programs whose work is done by one for all: results, cached values, and the latch.
+//! Programs whose work one job does for all: results, cached values, and the latch.
 
 use std::fmt;
 use std::pin::pin;
@@ -60,7 +60,7 @@ impl<P: Place> Life<P> {
         self.place.saw(Seen::Finishes { job, of });
     }
 
-    /// Frees the lock of that work by force, once it was held for so long.
+    /// Frees the lock of that work by force, after it was held for `for_`.
     pub(super) async fn force(&self, for_: Duration) {
         if let Err(error) = self.force_within(for_).await {
             self.failed("force a release", &error);
@@ -223,7 +223,7 @@ impl<P: Place> Life<P> {
         }
     }
 
-    /// Waits until it is open, or so long, but not for ever: it may never be opened.
+    /// Waits until the latch is open, or for this long, but not for ever: it may never open.
     async fn wait_for(
         &self,
         latch: &LatchHandle<P::Store, P::Runtime>,

@@ -18,29 +18,29 @@ use ran::{Epoch, within};
 pub(in crate::simulation) struct Accounts {
     limit: Limit,
     other: Limit,
-    /// Both, as commands name them.
+    /// Both limits, as commands name them.
     limits: Limits,
     fallback: Option<Instead>,
     nodes: u64,
     /// How many permits a limiter may take ahead.
     ahead: u64,
     lease_us: u64,
-    /// Whether no copy of a request that was denied may be admitted later: none has an id.
+    /// Whether a late copy of a denied request is never admitted: no request has an id.
     is_denial_final: bool,
-    /// Whether nothing comes under another limit.
+    /// Whether all requests are under one limit.
     is_one_limit: bool,
     is_stored: bool,
     is_shadow: bool,
     /// Whether a stored limit ends by itself, and another one takes its place.
     ends_limits: bool,
-    /// Until then the store forgets something, or its clock was set.
+    /// Until when the store forgets something, or its clock was set.
     shaken_us: Option<u64>,
-    /// So long after ids were forgotten, copies of one request may be charged.
+    /// How long after ids were forgotten copies of a request may be charged.
     copies_us: u64,
     ages: Ages,
     is_calm: bool,
     shows_circuit: bool,
-    /// By how much more than it said a caller may wait, and how long a call takes that does not.
+    /// How much longer than its limit a caller may wait, and how long a call without a wait takes.
     longest_call_us: Option<u64>,
     ids: [Account; IDS.len()],
     /// The charges of each key, in the store and in an old primary.
@@ -50,7 +50,7 @@ pub(in crate::simulation) struct Accounts {
     /// repetitions.
     not_done: u64,
     excused: u64,
-    /// Until then a request may be charged twice.
+    /// Until when a request may be charged twice.
     unsure_until_us: u64,
     /// How many callers of each life wait. Each may repeat the request of a call without an answer.
     waiting: BTreeMap<Life, u32>,
@@ -129,7 +129,7 @@ impl Accounts {
     /// A replica has taken over, and for some nodes its primary goes on.
     pub(in crate::simulation) fn failed_over(&mut self) {
         let epochs = std::mem::take(&mut self.epochs).into_iter();
-        // One that went on before is gone.
+        // An older one that went on is gone.
         let of_latest = epochs.filter(|((is_old, _), _)| !is_old);
         self.epochs = of_latest.map(|((_, key), epoch)| ((true, key), epoch)).collect();
     }
@@ -146,7 +146,7 @@ impl Accounts {
         }
     }
 
-    /// A caller waits, or no longer.
+    /// A caller begins or ends a wait.
     pub(super) fn waits(&mut self, life: Life, is_waiting: bool, now_us: u64) {
         if self.fallback.is_none() {
             return;
@@ -178,7 +178,7 @@ impl Accounts {
         self.locals.entry((life, id)).or_default()
     }
 
-    /// A caller has waited for so much longer than it said, or its call has taken so long.
+    /// A caller has waited `by_us` too long, or its call has taken that long.
     pub(super) fn overdue(&self, id: usize, by_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
         match self.longest_call_us {
             Some(longest_us) if by_us > longest_us => {
@@ -195,7 +195,7 @@ impl Accounts {
         account.ahead += self.ahead;
     }
 
-    /// A request of this cost was denied or not done: nothing of it is charged, then or later.
+    /// A request of this cost was denied or did not run: it is never charged.
     pub(super) fn not_done(
         &mut self,
         cost: u64,
@@ -238,7 +238,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// A caller got an answer that is no decision.
+    /// A caller got an answer other than a decision.
     pub(super) fn answered(
         &mut self,
         told: &Told,
@@ -267,7 +267,7 @@ impl Accounts {
         }
         let (verdict, origin) = (decision.shadow.unwrap_or(decision.verdict), decision.origin);
         let charges = told.op != Op::Peek;
-        // One that the fallback denies may have been sent.
+        // A request that the fallback denies may have been sent.
         let is_final = self.is_denial_final && origin != Origin::Fallback;
         if verdict != Verdict::Allowed && is_final && charges {
             self.not_done(told.cost, told.now_us, exempt)?;
@@ -292,7 +292,8 @@ impl Accounts {
                 let fits = decision.remaining.max(admitted);
                 let is_stored = self.is_stored;
                 let local = self.local(told.life, told.id);
-                // A denial for want of an early turn says nothing to callers that take a later one.
+                // A denial for lack of an early turn means nothing to callers that take a later
+                // one.
                 if !told.waits || decision.is_allowed() {
                     local.learned(told.cost, taken.at_us);
                     local.contradicted(fits, taken.at_us, |is_other| {
@@ -320,7 +321,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// A deny cache has answered: the store has denied it to this process, and would again.
+    /// A deny cache has answered: the store has denied this cost to the process, and would again.
     fn denied_here(
         &mut self,
         told: &Told,
@@ -355,7 +356,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// The fallback has decided.
+    /// The fallback has answered.
     fn stood_in(
         &mut self,
         told: &Told,

@@ -80,12 +80,13 @@ impl Answer {
     }
 }
 
-/// A command, as far as the judge knows commands.
+/// A command, as far as the judge knows it.
 pub(in crate::simulation) struct Asked {
     pub(super) op: Op,
-    /// One for each decision: a cost, the true one of a settlement, a span in microseconds.
+    /// One number for each decision: a cost, the actual one of a settlement, or a span in
+    /// microseconds.
     pub(super) costs: Vec<u64>,
-    /// Whether it is under the limit that is not the plan's, where it names one.
+    /// Whether it names the other limit, not the plan's.
     pub(super) is_other: bool,
     /// The id of an acquire, as text; empty without one.
     pub(super) request: Vec<u8>,
@@ -202,7 +203,7 @@ fn is_boundary(word: &[u8]) -> bool {
     word.len() > 14
 }
 
-/// Returns the answers in an outcome, one for each cost, and the stored limit under which it was.
+/// Returns the answers in an outcome, one for each cost, and the stored limit that applied.
 pub(in crate::simulation) fn answers(outcome: &AnyOutcome) -> (Vec<Answer>, Option<StoredLimit>) {
     fn own(outcome: &dyn Any) -> Option<Vec<Answer>> {
         fn of<T: 'static>(outcome: &dyn Any, answer: fn(&T) -> Answer) -> Option<Vec<Answer>> {
@@ -241,7 +242,7 @@ pub(in crate::simulation) fn answers(outcome: &AnyOutcome) -> (Vec<Answer>, Opti
         .unwrap_or_else(|| (own(outcome).unwrap_or_default(), None))
 }
 
-/// An answer that the store has given, and no caller got yet.
+/// An answer that the store has given, and that no caller got yet.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub(super) at_us: u64,
@@ -277,15 +278,15 @@ fn bare(decision: &mut Decision) -> u64 {
     std::mem::take(&mut decision.turn_after).as_micros() as u64 // far below 2^63
 }
 
-/// An answer as its caller got it: of which life of a node, for which id, to a call that began then, in a poll that
-/// began then.
+/// An answer as its caller got it: in which life of a node, for which id, to a call that began at
+/// `since_us`, in a poll that began at `polled_us`.
 #[derive(Clone, Copy)]
 pub(super) struct Told {
     pub(super) life: Life,
     pub(super) id: usize,
     pub(super) op: Op,
     pub(super) cost: u64,
-    /// Whether it is under the limit that is not the plan's.
+    /// Whether it is under the other limit, not the plan's.
     pub(super) is_other: bool,
     /// Whether the caller has waited for its turn.
     pub(super) waits: bool,
@@ -297,16 +298,16 @@ pub(super) struct Told {
 /// An answer that a caller got.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Taken {
-    /// When it was given: between these times, where it may be one of several that are alike.
+    /// When it was given: between these two times, if it may be one of several equal ones.
     pub(super) at_us: u64,
     pub(super) latest_us: u64,
-    /// When it was asked for, or later.
+    /// When it was requested, or later.
     pub(super) sent_us: u64,
     /// How much more was admitted, at most.
     pub(super) more: u64,
 }
 
-/// A caller that got an answer, and the answers that it may be.
+/// A caller that got an answer, and the answer.
 #[derive(Clone)]
 struct Claim {
     told: Told,
@@ -337,7 +338,7 @@ impl Claim {
 #[derive(Default)]
 pub(super) struct Answers {
     given: Vec<Given>,
-    /// Those that callers got: each may have been another one that is alike.
+    /// The answers that callers got: each may have been another equal one.
     taken: Vec<(Given, Claim)>,
 }
 
@@ -346,8 +347,8 @@ impl Answers {
         self.given.push(given);
     }
 
-    /// A caller got this answer: the store has given it to its process since it asked, and to no other caller. An
-    /// admission may be one of up to `ahead` more.
+    /// A caller got this answer: the store has given it to the caller's process since the request,
+    /// and to no other caller. An admission may be one of up to `ahead` more.
     pub(super) fn take(
         &mut self,
         told: &Told,
@@ -381,7 +382,8 @@ impl Answers {
         Ok(taken)
     }
 
-    /// Takes an answer for a caller; one of several that are alike may go to another caller than was assumed.
+    /// Finds an answer for a caller; one of several equal ones may go to another caller than
+    /// assumed.
     fn find(&mut self, claim: &Claim, tried: &mut Vec<usize>) -> Option<Given> {
         if let Some(index) = self.given.iter().position(|given| claim.is(given)) {
             return Some(self.given.remove(index));

@@ -1,4 +1,5 @@
-//! Whether circuit breakers ask their store when they say: a reference that follows the calls of each process.
+//! The judge of circuit breakers: a reference follows the calls of each process, and knows when
+//! they call their store.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ impl Default for State {
 enum Call {
     Sent,
     Probe,
-    /// It was not sent, and was to be, unless it is answered without the store.
+    /// It was not sent, although it should have been, unless it is answered without the store.
     Kept,
     Rejected,
 }
@@ -46,7 +47,7 @@ impl Breakers {
         Breakers { circuit, lives: BTreeMap::new() }
     }
 
-    /// A process has begun a call at this time by its clock, and has sent something for it or not.
+    /// A process has begun a call at this time by its clock, and has sent a request for it or not.
     pub(super) fn called(
         &mut self,
         life: Life,
@@ -75,7 +76,7 @@ impl Breakers {
         Ok(())
     }
 
-    /// A call was answered by this, or not.
+    /// A call was answered by this origin, or not at all.
     pub(super) fn ended(
         &mut self,
         life: Life,

@@ -1,12 +1,13 @@
-//! Why something is not judged, and how often: an exemption that is always in force would be a judge that is not there.
+//! The exemptions from judgement, and their frequencies: an exemption that always applies would
+//! switch the judge off.
 
 use std::cell::Cell;
 use std::fmt;
 
-/// Declares them once: each with its reason, and the span that it covers.
+/// Declares the exemptions once: each with its reason, and the span that it covers.
 macro_rules! exemptions {
     ($($exempt:ident: $words:literal;)*) => {
-        /// Why an answer, a span or a wait is not judged.
+        /// A reason not to judge an answer, a span or a wait.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(usize)]
         #[allow(missing_docs)] // see `words`
@@ -15,10 +16,10 @@ macro_rules! exemptions {
         }
 
         impl Exempt {
-            /// All of them.
+            /// All exemptions.
             pub const ALL: &[Exempt] = &[$(Exempt::$exempt),*];
 
-            /// Its reason, and its span, in words.
+            /// Returns its reason and its span, in words.
             pub fn words(self) -> &'static str {
                 match self {
                     $(Exempt::$exempt => $words),*
@@ -43,7 +44,7 @@ exemptions! {
     Forced: "its lock was freed by force meanwhile, which it learns with its next renewal";
 }
 
-/// How often each was in force.
+/// How often each exemption applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exemptions([Cell<u64>; Exempt::ALL.len()]);
 
@@ -61,23 +62,23 @@ impl Exemptions {
         is_in_force
     }
 
-    /// Returns how often it was in force.
+    /// Returns how often an exemption applied.
     pub fn of(&self, exempt: Exempt) -> u64 {
         self.0[exempt as usize].get()
     }
 
-    /// Returns how often any was.
+    /// Returns how often any exemption applied.
     pub fn all(&self) -> u64 {
         Exempt::ALL.iter().map(|exempt| self.of(*exempt)).sum()
     }
 
-    /// Adds those of other worlds.
+    /// Adds the exemptions of other worlds.
     pub(in crate::simulation) fn add(&self, other: &Exemptions) {
         self.0.iter().zip(&other.0).for_each(|(own, other)| own.set(own.get() + other.get()));
     }
 }
 
-/// Each with the number of things that it kept from being judged.
+/// Displays each exemption with the number of cases that it kept from judgement.
 impl fmt::Display for Exemptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Exempt::ALL.iter().copied().try_for_each(|exempt| {

@@ -1,4 +1,4 @@
-//! The holders of each key, by their own clocks, and how long they work for.
+//! The holders of each key, by their own clocks, and for how long they work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ pub(in crate::simulation) struct Holders {
     permits: u64,
     holders: BTreeMap<(usize, What), Holder>,
     longest_us: Option<u64>,
-    /// From then on nothing is lost.
+    /// The time from which nothing is lost.
     well_us: Option<u64>,
     /// The jobs whose runtime is blocked at some time, and since when it is not.
     blocked: BTreeSet<usize>,
@@ -21,9 +21,9 @@ pub(in crate::simulation) struct Holders {
 }
 
 struct Holder {
-    /// When it was asked for.
+    /// When the grant was requested.
     begun_us: u64,
-    /// By when it was granted.
+    /// By when the grant was made.
     granted_us: u64,
     since_us: u64,
     until_us: u64,
@@ -67,7 +67,7 @@ impl Holders {
         }
     }
 
-    /// Returns whether it is held from now on.
+    /// A job holds a grant from now on.
     pub(super) fn holds(
         &mut self,
         grant: Grant,
@@ -102,7 +102,7 @@ impl Holders {
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Some(holder) = self.holders.get(&(job, what)) else { return Ok(()) };
-        // Whether the store held it when the process began to stand still is not known afterwards.
+        // It is unknown afterwards whether the store held it when the process began to stand still.
         if known.exempt.is(Exempt::Stood, polled_us < now_us) {
             return Ok(());
         }

@@ -29,7 +29,7 @@ macro_rules! kinds {
         }
 
         impl Kind {
-            /// The name of the property that does not hold.
+            /// Returns the name of the property that does not hold.
             pub fn property(self) -> &'static str {
                 match self {
                     $(Kind::$kind => $property),*
@@ -50,37 +50,38 @@ macro_rules! kinds {
 kinds! {
     /// Callers saw more admitted than the store has charged.
     Uncharged: "E1 to E8", "no more is told to be admitted than the store has charged";
-    /// More was charged than was asked for: a request was charged twice, or was said not to be done.
+    /// More was charged than requested: a request was charged twice, or after it was said not to
+    /// have run.
     ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
-    /// The store has admitted more than the limit allows (E1 to E5), or a share of it.
+    /// The store, or a share of the limit, has admitted more than the limit allows (E1 to E5).
     Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
     /// A caller got an answer that the store has not decided.
     Untold: "D11", "callers are told what the store has decided for them, once";
-    /// A caller in line was admitted before another one that had joined before it.
+    /// A caller in line was admitted before another one that had joined earlier.
     Overtaken: "D16", "callers of one process are admitted in the order in which they came";
-    /// A request was denied here that the store would admit.
+    /// A request was denied locally that the store would admit.
     FalseDenial: "D1", "what is denied without the store, the store denies";
-    /// A permit was spent that was taken ahead longer ago than its lease.
+    /// A permit that was taken ahead was spent after its lease.
     SpentLate: "E7", "permits are spent within their lease";
-    /// A caller has waited for longer than it said, or holds for longer than it may.
+    /// A caller has waited longer than its limit, or holds longer than it may.
     TooLong: "D10", "nobody waits or holds for longer than was said";
-    /// A caller was denied before the end of its wait, which would have been long enough.
+    /// A caller was denied before the end of a wait that would have been long enough.
     TooSoon: "D10", "no wait is given up that would be long enough";
-    /// A circuit breaker asks the store when it should not, or does not when it should.
+    /// A circuit breaker calls the store when it should not, or does not when it should.
     Circuit: "D17", "a store that is away is asked by probes alone, and one that answers by all";
-    /// A call goes on that no job waits for any more.
+    /// A call goes on although no job waits for it.
     Abandoned: "D10", "a call that all of its callers have left is given up";
-    /// A request is not sent, and nothing is in its way.
+    /// A request is not sent, although nothing prevents that.
     Unsent: "D10", "a request waits for no calls but those that fill all the room";
     /// Two holders of an exclusive grant, by their own clocks (L1, L6).
     Exclusion: "L1", "nobody holds what another one holds, until its own deadline";
     /// The store's lease is shorter than its holder believes (L6).
     Lease: "L6", "the lease of the store lasts until the holder's own deadline";
-    /// Something was lost without a cause, or while nothing went wrong.
+    /// A grant was lost without a cause, or while nothing went wrong.
     Lost: "L6", "nothing is lost without a cause, or while all is well";
     /// The lock was free, and a waiter was not notified, or did not come.
     Idle: "L12", "no lock is free for long while somebody waits for it";
-    /// A caller in line, or a writer, was passed by one that came after it.
+    /// A later caller passed a caller in line, or a writer.
     Jumped: "L9", "nobody passes a caller in line, and no reader a writer that waits";
     /// A caller got an answer that no store has given.
     Unanswered: "L3", "callers are told what their store has answered, by that call";
@@ -98,7 +99,7 @@ kinds! {
     Latch: "L12", "a latch is open once it is counted down, and not before";
     /// A value was given out after it was invalidated.
     Stale: "L7", "no value is given out that was built before it was invalidated";
-    /// Something stays taken without a holder.
+    /// A resource stays taken without a holder.
     Leak: "L8", "what nobody holds is free";
     /// A job does not end.
     Starved: "L8", "every job ends once all is well";
@@ -110,7 +111,7 @@ kinds! {
     Error: "D12", "errors are the store's";
     /// The client panicked.
     Panic: "D12", "nothing panics";
-    /// A script answers or stores otherwise than its machine.
+    /// A script answers or stores something other than its machine.
     Script: "D12", "scripts answer and store what their machines do";
 }
 

@@ -1,4 +1,4 @@
-//! Whether callers in line are admitted in their order.
+//! The judge of lines: callers are admitted in their order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use crate::simulation::plan::{Options, Plan, Verb, Work};
 
 /// The lines of each life of a node, by id.
 pub(super) struct Lines {
-    /// Whether nothing but those in line takes permits, each asks as soon as it is called, and no clock errs: only then
-    /// are no two calls in flight of which the first may be denied.
+    /// Whether only callers in line take permits, each asks as soon as its turn comes, and no clock
+    /// errs: only then are there no two calls in flight of which the first may be denied.
     is_order_sure: bool,
     lines: BTreeMap<(usize, u32, usize), InLine>,
 }
@@ -17,7 +17,7 @@ pub(super) struct Lines {
 #[derive(Default)]
 struct InLine {
     waiting: BTreeSet<usize>,
-    /// Those that were admitted while others waited that had joined before them, and when.
+    /// The callers that were admitted while earlier ones waited, and when.
     admitted: Vec<(usize, u64)>,
 }
 

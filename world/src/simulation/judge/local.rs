@@ -25,7 +25,7 @@ pub(super) struct Local {
 pub(super) struct Denial {
     pub(super) key: String,
     pub(super) is_other: bool,
-    /// Whether the key was charged under another limit yet.
+    /// Whether the key was still charged under another limit.
     pub(super) is_foreign: bool,
     pub(super) at_us: u64,
     sent_us: u64,
@@ -33,7 +33,7 @@ pub(super) struct Denial {
     cost: u64,
     limit: u64,
     reason: DenialReason,
-    /// How long it lasts, and until the turn and the reset.
+    /// How long it lasts, and the times to the turn and the reset.
     spans_us: [u64; 3],
 }
 
@@ -94,7 +94,8 @@ impl Denial {
         let is_aged = |(span, left_us): (&std::time::Duration, &u64)| {
             span.as_micros() <= u128::from(*left_us)
         };
-        // It is no older than it may be, and no younger than it says: it was asked for within a few calls before.
+        // It is no older than allowed, and no younger than it says: its request was a few calls ago
+        // at most.
         let retry_us = u64::try_from(spans[0].as_micros()).unwrap_or(u64::MAX);
         let least_us =
             left_us[0].saturating_sub(self.spans_us[0] / 500).saturating_sub(ages.slack_us);
@@ -126,7 +127,7 @@ impl Local {
         self.ahead.retain(|ahead| ahead.is_other == is_other);
     }
 
-    /// A caller got a denial of the store, so that the limiter knows it.
+    /// A caller got a denial of the store, so the limiter knows it.
     pub(super) fn learned(&mut self, cost: u64, at_us: u64) {
         let is_it = |denial: &&mut Denial| (denial.cost, denial.at_us) == (cost, at_us);
         self.denials.iter_mut().filter(is_it).for_each(|denial| denial.is_learned = true);
@@ -153,7 +154,7 @@ impl Local {
         }
     }
 
-    /// Returns the denial by which this was denied here.
+    /// Returns the denial that explains this local one.
     pub(super) fn known(
         &self,
         told: &Told,

@@ -38,7 +38,7 @@ use values::Values;
 pub(super) use waits::Need;
 use waits::{Stood, Waited, Waits};
 
-/// A node, and which of its lives.
+/// A life of a node: the node, and the number of the life.
 pub(super) type Life = (usize, u32);
 
 /// When a program got something: between the poll of its task and now.
@@ -49,7 +49,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// A process that does not stand still within a step.
+    /// Returns the times of a process that does not stand still within a step.
     pub(super) fn at(now_us: u64) -> Times {
         Times { polled_us: now_us, now_us }
     }
@@ -302,7 +302,7 @@ impl Judge {
     }
 }
 
-/// A wait is given up before its end only where no longer than that would have helped.
+/// A wait may be given up early only if the rest of it would not have helped.
 fn has_to_end(left_us: u64, decision: &Decision) -> Result<(), Fault> {
     match decision.verdict {
         Verdict::Denied { retry_after, .. }

@@ -28,7 +28,7 @@ pub enum HolderAnswer {
     Released {
         holds: u64,
     },
-    /// Another grant holds it, or none that the store would name.
+    /// Another grant holds it, or one that the store does not name.
     Refused {
         by: Option<u64>,
     },
@@ -41,12 +41,12 @@ pub enum HolderAnswer {
         for_us: u64,
         is_upgrade: bool,
     },
-    /// The tokens of those that hold it, and how many wait in line or permits are in use.
+    /// The tokens of the holders, and the number of waiters in line or of permits in use.
     Inspected {
         tokens: Vec<u64>,
         count: u64,
     },
-    /// So much of a latch is left.
+    /// This much of a latch's count is left.
     Left {
         left: u64,
     },
@@ -61,7 +61,7 @@ pub enum HolderAnswer {
     Stale {
         newest: u64,
     },
-    /// A value is kept, or none.
+    /// A value is kept, or there is none.
     Kept {
         value: Option<Vec<u8>>,
     },
@@ -245,7 +245,7 @@ impl HolderAnswer {
         HolderAnswer::in_use_for(until.saturating_since(now), is_upgrade)
     }
 
-    /// It is in use for so long.
+    /// Returns the answer that it is in use for this long.
     pub(in crate::simulation) fn in_use_for(span: Duration, is_upgrade: bool) -> HolderAnswer {
         HolderAnswer::InUse { for_us: span.as_micros() as u64, is_upgrade } // far below 2^63
     }

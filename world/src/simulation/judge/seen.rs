@@ -11,12 +11,12 @@ use crate::simulation::plan::What;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is named after its content
 pub enum Seen {
-    /// It asks for this, or for more of it.
+    /// It asks for this cost, or for more of it.
     Asked {
         id: usize,
         cost: u64,
     },
-    /// It asks right now, and no other job of its process does so for this id.
+    /// It asks right now, and no other job of its process asks for this id.
     Alone {
         id: usize,
     },
@@ -29,11 +29,11 @@ pub enum Seen {
         cost: u64,
         since_us: u64,
         left_us: Option<u64>,
-        /// Whether it has asked under the limit that is not the plan's.
+        /// Whether it asked under the other limit, not the plan's.
         is_other: bool,
         decision: Decision,
     },
-    /// It got an answer that is no decision.
+    /// It got an answer other than a decision.
     #[serde(skip)]
     Answered {
         id: usize,
@@ -64,14 +64,14 @@ pub enum Seen {
         id: usize,
         is_key: bool,
     },
-    /// It has ended to, whether that was done or not.
+    /// It has ended the change, which may have happened or not.
     Changed {
         id: usize,
         is_key: bool,
     },
     /// It makes a call that a circuit breaker may refuse.
     Calls,
-    /// It has begun that at this time by its clock, and has sent something or not.
+    /// It has begun that call at this time by its clock, and has sent a request or not.
     Called {
         call: usize,
         is_sent: bool,
@@ -99,14 +99,14 @@ pub enum Seen {
     Settled {
         id: usize,
         reservation: Reservation,
-        /// When it was asked for.
+        /// When the reservation was requested.
         since_us: u64,
         actual: u64,
         settlement: Settlement,
     },
-    /// Nothing was asked of a limiter for as long as a reservation is kept.
+    /// No request was made to a limiter for as long as a reservation is kept.
     Quiet,
-    /// It has waited for so much longer than it said that it would.
+    /// It has waited this much longer than its limit.
     Overdue {
         id: usize,
         by_us: u64,
@@ -123,7 +123,8 @@ pub enum Seen {
     WaitsNoLonger {
         job: usize,
     },
-    /// It has asked for something, or for the latch, since then; until then it would wait. It was denied at last, if so.
+    /// It has waited for a resource, or for the latch, from `since_us`, and would have until
+    /// `until_us`. The denial is its last one, if any.
     Waited {
         what: Option<What>,
         since_us: u64,
@@ -151,7 +152,7 @@ pub enum Seen {
     Replicated {
         replicas: u32,
     },
-    /// It holds this, and will until this true time at least.
+    /// It holds this, and surely will until this true time.
     Holds {
         job: usize,
         what: What,
@@ -180,7 +181,7 @@ pub enum Seen {
     },
     /// It frees a lock by force.
     Forces,
-    /// It does not act on it any more.
+    /// It no longer acts on the grant.
     Left {
         job: usize,
         what: What,
@@ -189,7 +190,7 @@ pub enum Seen {
     ObserverPanicked,
     /// It dropped its own locks, right after their grant.
     DroppedLocks,
-    /// Locks of its own were closed, which held this.
+    /// Its own locks were closed, which held this.
     ClosedLocks {
         what: What,
         token: u64,
@@ -219,7 +220,7 @@ pub enum Seen {
     LatchIsAsBefore(LatchChange),
     CountedDown,
     Opened,
-    /// It got the value that began to be built then, by itself or another one.
+    /// It got a value whose construction began then, by itself or by another job.
     Got {
         since_us: u64,
         built_us: u64,
@@ -231,7 +232,7 @@ pub enum Seen {
     Leaked {
         what: String,
     },
-    /// A call for so much was not answered, or refused by a store that is not well.
+    /// A call of this cost got no answer, or was refused by a store that is not well.
     Failed {
         cost: u64,
         is_unknown: bool,

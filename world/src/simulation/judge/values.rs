@@ -9,7 +9,7 @@ use crate::simulation::plan::{Plan, Wrong};
 use crate::simulation::store::{CACHED, PAGE};
 
 pub(in crate::simulation) struct Values {
-    /// The newest token that was accepted, and the newest that was written with.
+    /// The newest accepted token, and the newest token of any write.
     newest: u64,
     newest_tried: u64,
     /// When each job began to write, and the newest accepted token then.
@@ -29,9 +29,9 @@ pub(in crate::simulation) struct Values {
     forced_us: Vec<u64>,
     /// When the cached value was last written.
     written_us: Option<u64>,
-    /// For how long it is served while it is built anew.
+    /// How long it is served while it is built anew.
     stale_us: u64,
-    /// Whether a token may be below one of before: its record is lost, and the clock is behind.
+    /// Whether a token may be below an earlier one: its record is lost, and the clock is behind.
     loses_order: bool,
 }
 
@@ -90,7 +90,7 @@ impl Values {
         Ok(())
     }
 
-    /// A call that began then has this result.
+    /// A call that began then got this result.
     pub(super) fn result(
         &mut self,
         since_us: u64,
@@ -138,7 +138,7 @@ impl Values {
     ) -> Result<(), Fault> {
         self.superseded.remove(&(of, job));
         match self.builders.get(&of).copied().filter(|(other, _)| *other != job) {
-            // One whose own hold a failover may have ended supersedes no other.
+            // A job whose own hold a failover may have ended supersedes no other.
             Some(_) if known.is_shaken(since_us) => {}
             before => {
                 let before = before.map(|(other, begun_us)| ((of, other), (begun_us, now_us)));
@@ -152,7 +152,7 @@ impl Values {
         }
         let is_fresh = known.store.kept_for_us(CACHED).is_some_and(|left| left > self.stale_us);
         let held_us = known.store.held_since_us(PAGE);
-        // One that has lost its lock may have written since.
+        // A job that has lost its lock may have written since.
         if is_fresh && self.written_us < held_us {
             return fault(
                 Kind::Rebuilt,
@@ -162,7 +162,7 @@ impl Values {
         Ok(())
     }
 
-    /// It goes on with that.
+    /// The job goes on with that work.
     pub(super) fn goes_on(
         &self,
         job: usize,
@@ -176,7 +176,7 @@ impl Values {
         if known.exempt.is(Exempt::Stood, polled_us < now_us) {
             return Ok(());
         }
-        // The holder learns of a forced release when it renews its lease.
+        // The holder notices a forced release when it renews its lease.
         let is_forced = self.forced_us.iter().any(|at_us| (begun_us..=other_us).contains(at_us));
         if known.exempt.is(Exempt::Forced, is_forced) || known.is_shaken(begun_us) {
             return Ok(());
@@ -187,7 +187,7 @@ impl Values {
         )
     }
 
-    /// It has done that.
+    /// The job has done that work.
     pub(super) fn ends(&mut self, job: usize, of: Common) {
         self.superseded.remove(&(of, job));
         if self.builders.get(&of).is_some_and(|(builder, _)| *builder == job) {
@@ -209,7 +209,8 @@ impl Values {
         self.written_us = Some(now_us);
     }
 
-    /// A caller that asked since then got a value that began to be built then, by itself or not.
+    /// A caller that asked at `since_us` got a value whose construction began then, by itself or by
+    /// another job.
     pub(super) fn got(
         &self,
         node: usize,

@@ -34,28 +34,29 @@ pub(in crate::simulation) struct Waits {
 }
 
 struct Waiter {
-    /// Nothing but a latch.
+    /// `None` for a latch.
     what: Option<What>,
     since_us: u64,
 }
 
-/// How long something takes.
+/// Bounds of durations.
 struct Bounds {
     has_wake_ups: bool,
     poll_us: u64,
-    /// For how long something may be free while a caller waits for it, where nothing goes wrong.
+    /// How long a resource may be free while a caller waits for it, if nothing goes wrong.
     idle_us: Option<u64>,
-    /// As long, once all is well.
+    /// When all is well, and how long a resource may be free after that.
     well: (u64, u64),
     /// How long one answer travels, and how long the last request takes.
     travel_us: u64,
     last_us: u64,
     timeout_us: u64,
-    /// Callers ask in the order in which they come, if they come so far apart.
+    /// How far apart callers must come to be served in their order.
     apart_us: Option<u64>,
-    /// Whether each waits for one permit: one that waits for more takes the notice of another, and leaves the permit.
+    /// Whether each waits for one permit: a waiter for more may get the notification for another
+    /// one, and leaves the permit.
     is_one_permit: bool,
-    /// Whether all that wait for the read-write lock want the same side.
+    /// Whether all waiters for the read-write lock want the same side.
     is_one_side: bool,
 }
 
@@ -63,7 +64,7 @@ struct Bounds {
 #[derive(Default)]
 pub(in crate::simulation) struct Stood(Vec<(usize, u64, u64)>);
 
-/// How a wait has ended: when it began, when it was to end, and when it did.
+/// The end of a wait: when it began, when it was to end, and when it did.
 pub(super) struct Waited {
     pub(super) what: Option<What>,
     pub(super) since_us: u64,
@@ -209,7 +210,7 @@ impl Waits {
         }
     }
 
-    /// A wait has ended. One without success ends when that was said, not before, and not much later.
+    /// A wait has ended. A failed one ends at its limit, not before, and not much later.
     pub(super) fn waited(
         &self,
         node: usize,
@@ -231,7 +232,7 @@ impl Waits {
             return fault(Kind::TooLong, format!("{span} it ended"));
         }
         let Some(denial) = denial else { return Ok(()) };
-        // It asks once more when the time is over, or does not have its answer before.
+        // It asks again when the time is over, or does not get its answer before.
         let travel_us = if is_several { 8 * self.bounds.timeout_us } else { self.bounds.travel_us };
         let last_us = if stood { 0 } else { until_us.saturating_sub(travel_us + 1) };
         let keys = what.map_or_else(|| vec![GATE.to_owned()], keys_of);
@@ -244,7 +245,7 @@ impl Waits {
         all.filter(|need| need.key() == key).collect()
     }
 
-    /// Takes note of whether something is free.
+    /// Takes note of whether a resource is free.
     pub(in crate::simulation) fn is_free(&mut self, need: Need, is_free: bool, now_us: u64) {
         match is_free {
             true => _ = self.free_since_us.entry(need).or_insert(now_us),
@@ -252,8 +253,8 @@ impl Waits {
         }
     }
 
-    /// A waiter has left the line of a lock. Without wake-ups, the one that the lock is free for now learns of that when
-    /// it polls.
+    /// A waiter has left the line of a lock. Without wake-ups, the next waiter learns that the lock
+    /// is free when it polls.
     pub(in crate::simulation) fn left_line(&mut self, need: Need, now_us: u64) {
         if let Some(since_us) =
             self.free_since_us.get_mut(&need).filter(|_| !self.bounds.has_wake_ups)
@@ -277,7 +278,7 @@ impl Waits {
         for (job, Waiter { what, since_us }) in &self.waiters {
             let Some(need) = Need::of(*what) else { continue };
             let Some(free_us) = self.free_since_us.get(&need) else { continue };
-            // A notice for one may wake another that it does not help.
+            // A notification for one may wake another waiter that cannot use it.
             let is_for_one = match need {
                 Need::Permits(count) => count == 1 && self.bounds.is_one_permit,
                 Need::Read | Need::Write => self.bounds.is_one_side,

@@ -1,4 +1,4 @@
-//! How long things may take in a world.
+//! The bounds of durations in a world.
 
 use lockage_core::{Acquire, Limit, Timestamp};
 
@@ -33,7 +33,7 @@ impl Plan {
         self.works().map(unpolled_us).max().unwrap_or(0)
     }
 
-    /// Returns since when nothing that was begun goes wrong.
+    /// Returns the time from which no operation under way goes wrong.
     pub(in crate::simulation) fn well_us(&self) -> u64 {
         if self.is_calm_but_for(Wrong::is_of_runtime) { 0 } else { self.sure_us() }
     }
@@ -48,7 +48,7 @@ impl Plan {
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // Calls under way are settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };
-        // A slot may be on its way.
+        // A slot may be moving.
         let moving_us = if self.link.is_some() { 4 * STEP_US } else { 0 };
         let calls_us = self.hops() * most_us + 10 * MILLI;
         is_known.then_some(poll_us + calls_us + broken_us + moving_us)
@@ -63,7 +63,7 @@ impl Plan {
                 Some(trouble.at_us + lease_us)
             }
             Wrong::Failover { for_us, .. } => Some(trouble.at_us + for_us + lease_us),
-            // It may come at any time until then.
+            // It may happen at any time until then.
             Wrong::Die { .. } => Some(self.heal_us + self.timeout_us + lease_us),
             Wrong::Clock { by_us } => Some(trouble.at_us + lease_us + by_us.unsigned_abs()),
             _ => None,
@@ -71,7 +71,7 @@ impl Plan {
         freed.max().unwrap_or_default().max(self.heal_us)
     }
 
-    /// Returns the time in which the slower one of the limits admits all that callers wait for.
+    /// Returns the time in which the slower limit admits all requests that callers wait for.
     pub(in crate::simulation) fn demand_us(&self) -> u64 {
         let asked = |work| match work {
             Work::Ask { cost, verb: Verb::Acquire { .. } | Verb::Lazy { .. }, times, .. } => {

@@ -1,5 +1,5 @@
-//! Makes of some worlds one in which much comes together that seldom does: each of these finds bugs that no other does
-//! within thousands.
+//! Turns some worlds into ones in which rare events coincide: each kind finds bugs that no other
+//! finds within thousands of worlds.
 
 use super::limits::{calendar, single_limit};
 use super::{
@@ -11,7 +11,7 @@ use crate::simulation::draw::Draw;
 impl Plan {
     pub(super) fn come_close(&mut self, theme: Theme, has_focus: bool, draw: &mut Draw) {
         match (theme, draw.between(0, 19)) {
-            // Those that ask for one thing come close to something else.
+            // Programs that ask for one thing get close to something else.
             (Theme::Limiters, _) if has_focus => {}
             (Theme::Limiters, 0) => self.overtake(draw),
             (Theme::Limiters, 1) => self.lose_answers(draw),
@@ -39,7 +39,7 @@ impl Plan {
         self.network = Network { late: 300, ..self.network.alike() };
         self.jobs.truncate(4);
         for (index, job) in self.jobs.iter_mut().enumerate() {
-            // One gives back now and then, and the others ask all the time.
+            // One caller gives back now and then, and the others ask all the time.
             let (cost, verb, every_us) = match index {
                 0 => (4, Verb::Refund, self.timeout_us / 2),
                 _ => (1, Verb::Acquire { wait_us: 0 }, self.timeout_us / 10),
@@ -125,7 +125,7 @@ impl Plan {
         }
     }
 
-    /// Callers of one process share slow calls, and some of those that share one are dropped.
+    /// Callers of one process share slow calls, and some of these callers are dropped.
     fn leave_shared_calls(&mut self, draw: &mut Draw) {
         self.calm_down(draw);
         self.options =
@@ -142,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// Copies of acquires come late, and find the lock free.
+    /// Copies of acquires arrive late, and find the lock free.
     fn copy_late(&mut self, draw: &mut Draw) {
         let gives_up = draw.chance(500);
         self.troubles.clear();
@@ -214,7 +214,8 @@ impl Plan {
             _ => None,
         };
         for job in &mut self.jobs {
-            // One that holds several permits, or keeps readers out, leaves that to as many waiters.
+            // A job that holds several permits, or keeps readers out, releases them to as many
+            // waiters.
             let all = all.filter(|_| draw.chance(300));
             let (what, wait_us, at_us) = match all {
                 Some(all) => (all, 0, 0),

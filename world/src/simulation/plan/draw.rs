@@ -17,13 +17,13 @@ impl Plan {
         let mut plan = Plan::without_link(seed);
         plan.reach_by_link(&mut Draw::new(seed, 7));
         if plan.link.is_some() {
-            // Its servers have no key taken away.
+            // Its servers evict no key.
             plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Evict { .. }));
         }
         plan
     }
 
-    /// Returns the plan of a seed whose store is called as such, in every world.
+    /// Returns the plan of a seed whose store is called directly, in every world.
     pub fn without_link(seed: u64) -> Self {
         let draw = &mut Draw::new(seed, 1);
         let theme = draw.one_of(&[
@@ -41,7 +41,7 @@ impl Plan {
         let heal_us = draw.between(2, 8) * SECOND;
         let lease_us = match draw.chance(500) {
             true => timeout_us * draw.between(3, 8),
-            // So long that nothing is free because its lease has ended.
+            // Long enough that nothing becomes free by the end of its lease.
             false => 300 * SECOND,
         };
         let limit = limit_of(draw);
@@ -70,7 +70,7 @@ impl Plan {
             jobs: Vec::new(),
             troubles: Vec::new(),
         };
-        // In some worlds all do the same.
+        // In some worlds all jobs do the same.
         let focus = draw.chance(350).then(|| draw.bits());
         match (theme, focus) {
             (Theme::Limiters, Some(_)) => plan.meet_at_one_limiter(draw),
@@ -93,7 +93,7 @@ impl Plan {
             matches!(wrong, Wrong::Crash { .. } | Wrong::Die { .. }) || Wrong::shakes_store(wrong)
         };
         if plan.has(leaves_held) {
-            // A grant that a job leaves behind is waited for until its lease ends.
+            // Waiters need the lease of an abandoned grant to end.
             plan.lease_us = plan.lease_us.min(10 * SECOND);
         }
         match draw.between(0, 11) {
@@ -159,8 +159,9 @@ impl Plan {
         }
     }
 
-    /// Some requests come twice, and some acquires of locks only after they may run. These run all the same by a clock of
-    /// the store that is set back, and where the first call of new locks cannot know it.
+    /// Repeats some requests, and holds up some acquires of locks beyond their last time to run.
+    /// Such an acquire would run all the same if the clock of the store is set back, or if the
+    /// first call of new locks cannot know that clock: those worlds hold up none.
     fn hold_up_messages(&mut self, draw: &mut Draw) {
         let of = |draw: &mut Draw| if draw.chance(700) { 0 } else { draw.between(1, 200) as u32 };
         (self.network.twice, self.network.stuck) = (of(draw), of(draw));
@@ -193,7 +194,8 @@ impl Plan {
         }
     }
 
-    /// One process has a deny cache, or a fallback that it needs, or calls for several ids that it does not outlive.
+    /// One process has a deny cache, a fallback that it needs, or calls for several ids that it
+    /// does not outlive.
     fn meet_at_one_limiter(&mut self, draw: &mut Draw) {
         let options = Options { prefetch: None, fallback: None, shadow: false, ..self.options };
         match draw.between(0, 4) {
@@ -240,7 +242,7 @@ impl Plan {
             None => draw.between(0, most),
         };
         let node = self.node(draw);
-        // Several at one time meet in one call.
+        // Several requests at one time share one call.
         let together = if self.options.coalescing { 700 } else { 400 };
         let at_us = match draw.chance(together) {
             true => draw.between(0, 3) * SECOND / 2,
@@ -283,7 +285,7 @@ impl Plan {
             // Several permits that one job releases at once would be for as many waiters.
             *count = 1;
         }
-        // One that looks at all takes many.
+        // A job that looks at all needs many polls.
         let most = if work == Work::Look { 90 } else { 12 };
         let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
         let when_woken = draw.chance(500);
@@ -297,7 +299,7 @@ impl Plan {
             0..=2 => Verb::Each { more: draw.between(1, 3) },
             3..=4 => Verb::Once,
             5..=6 => Verb::Reserve {
-                // It is remembered for as long: beyond its last copy.
+                // It is remembered for this long too: beyond its last copy.
                 hold_us: self.span(draw).max(2 * self.timeout_us),
                 actual: draw.chance(800).then(|| draw.between(0, 4)),
             },
@@ -328,7 +330,7 @@ impl Plan {
         }
     }
 
-    /// Asks for one id, of which others give something back.
+    /// Draws a request for one id, to which others give something back.
     fn ask_for_one(&self, draw: &mut Draw) -> Work {
         let verb = match draw.between(0, 9) {
             0 if self.options.stored.is_some_and(|stored| !stored.is_per_client) => Verb::Store,

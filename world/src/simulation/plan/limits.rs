@@ -55,7 +55,7 @@ impl Options {
 }
 
 impl Network {
-    /// One in which all messages take as long as the quickest of this one.
+    /// Returns the network in which all messages take as long as the quickest of this one.
     pub(super) fn alike(self) -> Self {
         Network { least_us: self.least_us, most_us: self.least_us, ..Network::default() }
     }

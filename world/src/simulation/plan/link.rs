@@ -4,7 +4,8 @@
 use super::{Plan, SECOND, Trouble, Wrong};
 use crate::simulation::draw::Draw;
 
-/// Connections to servers that run the scripts. Chances are of a thousand requests, until all is well.
+/// Connections to servers that run the scripts. Chances are per thousand requests, until all is
+/// well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::simulation) struct Link {
     /// Whether the store is a cluster of two nodes.
@@ -15,15 +16,15 @@ pub(in crate::simulation) struct Link {
     pub(in crate::simulation) sweep_us: Option<u64>,
     /// The server has lost its scripts.
     pub(in crate::simulation) forgets: u32,
-    /// A slot goes on to the other node, by one step.
+    /// A slot takes a step on its way to the other node.
     pub(in crate::simulation) moves: u32,
     /// A replica lags behind.
     pub(in crate::simulation) lags: u32,
-    /// The server refuses it, for a reason that passes.
+    /// The server refuses it, for a temporary reason.
     pub(in crate::simulation) refuses: u32,
     /// The server has no memory left for it.
     pub(in crate::simulation) full: u32,
-    /// The server takes no new connection.
+    /// The server accepts no new connection.
     pub(in crate::simulation) rejects: u32,
     /// The server restarts before it, with its data.
     pub(in crate::simulation) restarts: u32,
@@ -33,7 +34,7 @@ pub(in crate::simulation) struct Link {
     pub(in crate::simulation) cuts: u32,
     /// The connection carries nothing any more, and neither side notices.
     pub(in crate::simulation) silences: u32,
-    /// After so long without a request a connection carries nothing any more.
+    /// How long without a request it takes a connection to stop carrying anything.
     pub(in crate::simulation) idle_us: Option<u64>,
 }
 
@@ -43,7 +44,7 @@ impl Link {
             true => draw.between(1, most) as u32,
             false => 0,
         };
-        // They cost a call some more messages, and nothing else.
+        // These cost a call some more messages, and nothing else.
         let (forgets, moves) = (of(true, 300), of(true, 200));
         let hard = !is_calm;
         let link = Link {
@@ -76,23 +77,23 @@ impl Link {
 }
 
 impl Plan {
-    /// Returns for how many messages there is time in a call: an attempt has a quarter of it. Where there is a connection,
-    /// it may be made and checked, and a script sent, before.
+    /// Returns how many messages fit into the time of a call: an attempt has a quarter of it. An
+    /// attempt may first make and check a connection, and send a script.
     pub(in crate::simulation) fn hops(&self) -> u64 {
         if self.link.is_some() { 64 } else { 16 }
     }
 
-    /// Lets the shipped store stand on simulated servers in some worlds.
+    /// Lets the shipped store call simulated servers in some worlds.
     pub(super) fn reach_by_link(&mut self, draw: &mut Draw) {
         if !draw.chance(80) {
             return;
         }
         let is_calm = self.is_calm() || draw.chance(300);
         self.link = Some(Link::draw(is_calm, draw));
-        // A connection carries each request once, and for no longer than it lasts.
+        // A connection carries each request once, and only while it lasts.
         (self.network.twice, self.network.stuck) = (0, 0);
         if !is_calm && draw.chance(100) {
-            // A server begins anew, without its data.
+            // A server restarts without its data.
             let at_us = draw.between(0, self.heal_us);
             let what = Wrong::Failover { behind_us: u64::MAX, old: 0, for_us: 0 };
             self.troubles.push(Trouble { at_us, what });

@@ -27,9 +27,9 @@ pub(super) const SECOND: u64 = 1_000_000;
 pub struct Plan {
     /// The seed of all chance.
     pub seed: u64,
-    /// Nothing goes wrong from then on, in microseconds.
+    /// The time from which nothing goes wrong, in microseconds.
     pub heal_us: u64,
-    /// By how many millionths the clock of each node is faster than the store's.
+    /// How many millionths the clock of each node is faster than the store's.
     pub(super) ppm: Vec<i64>,
     /// How many runtimes each process has.
     pub(super) runtimes: u64,
@@ -39,16 +39,16 @@ pub struct Plan {
     pub(super) other: Limit,
     pub(super) options: Options,
     pub(super) timeout_us: u64,
-    /// For how long a grant lasts, in microseconds.
+    /// The duration of a grant, in microseconds.
     pub lease_us: u64,
     pub(super) permits: u64,
     /// The count that opens the latch.
     pub(super) count: u64,
     pub(super) terms: Terms,
-    /// For how long values that one builds for all are kept.
+    /// How long values that one job builds for all are kept.
     pub(super) keep_us: u64,
     pub(super) network: Network,
-    /// How the shipped store reaches its servers, where it stands in the place of the simulated one.
+    /// How the shipped store reaches its servers, if it replaces the simulated one.
     pub(super) link: Option<Link>,
     pub(super) jobs: Vec<Job>,
     pub(super) troubles: Vec<Trouble>,
@@ -63,18 +63,18 @@ pub enum Theme {
     Charges,
     /// They hold permits, sides of a read-write lock, and locks.
     Locks,
-    /// They hold one lock, and run work once in all.
+    /// They hold one lock, and run work once.
     OneLock,
     /// They hold a lock on a majority of servers.
     Quorum,
-    /// They get values that one builds for all.
+    /// They get values that one job builds for all.
     Values,
     /// They count a latch down, and wait for it.
     Latch,
 }
 
 impl Theme {
-    /// Those of programs on real servers.
+    /// The themes of programs on real servers.
     pub const ALL: [Theme; 6] = [
         Theme::Limiters,
         Theme::Charges,
@@ -106,16 +106,16 @@ pub(super) struct Options {
     pub(super) coalescing: bool,
     pub(super) deny_cache: bool,
     pub(super) shadow: bool,
-    /// How the limit is stored, if it is; the plan's is the default.
+    /// How the limit is stored, if it is; the plan's limit is the default.
     pub(super) stored: Option<Stored>,
     /// Whether requests for several ids are sent at once.
     pub(super) batches: bool,
     pub(super) fallback: Option<Instead>,
-    /// How many permits, and for how long.
+    /// How many permits are taken ahead, and for how long.
     pub(super) prefetch: Option<(u64, u64)>,
-    /// For how long a denial is remembered at most.
+    /// How long a denial is remembered at most.
     pub(super) max_age_us: Option<u64>,
-    /// When the fallback stands in, if not as usual.
+    /// When the fallback stands in, if not by default.
     pub(super) circuit: Option<Circuit>,
     /// The limit that the fallback uses for one that was not read.
     pub(super) unread: Option<Unread>,
@@ -142,7 +142,7 @@ pub(super) enum Unread {
 pub(super) struct Stored {
     /// Whether it applies to the usage of each client alone.
     pub(super) is_per_client: bool,
-    /// For how long it is kept.
+    /// How long it is kept.
     pub(super) keep_us: Option<u64>,
 }
 
@@ -160,10 +160,10 @@ pub(super) enum Instead {
 pub(super) struct Terms {
     /// Whether waiters listen.
     pub(super) wake_ups: bool,
-    /// Whether a replica must know of each grant.
+    /// Whether a replica must have each grant.
     pub(super) replicas: bool,
     pub(super) longest_us: Option<u64>,
-    /// How often waiters look that listen, where that is not the usual time.
+    /// How often waiters that listen also poll, if not by default.
     pub(super) poll_us: Option<u64>,
     /// Whether observers panic.
     pub(super) panics: bool,
@@ -194,9 +194,10 @@ pub(super) struct Job {
     pub(super) runtime: u64,
     pub(super) at_us: u64,
     pub(super) work: Work,
-    /// Its future is dropped once it has been polled so often.
+    /// After how many polls its future is dropped.
     pub(super) polls: Option<u32>,
-    /// Then it is dropped when it would be polled again: something has woken it, and does not learn of that.
+    /// Whether it is then dropped instead of its next poll: it was woken, and does not learn of
+    /// that.
     pub(super) when_woken: bool,
     /// Its work, if it has any, never checks that its grant is still held.
     pub(super) is_blind: bool,
@@ -214,21 +215,21 @@ pub enum Work {
         times: u32,
         every_us: u64,
     },
-    /// Hold something, and give it back.
+    /// Hold a resource, and release it.
     Hold {
         what: What,
         wait_us: u64,
         for_us: u64,
         end: End,
         is_own: bool,
-        /// Whether it is acquired by its owner once more meanwhile, on the other side where there are two.
+        /// Whether its owner acquires it again meanwhile, or the other side of a read-write lock.
         again: bool,
     },
-    /// Do something that is done once in all.
+    /// Do work that is done only once.
     Once {
         for_us: u64,
     },
-    /// Free the lock of that by force, so long after it was held.
+    /// Free the lock of that work by force, after it was held for this long.
     Force {
         for_us: u64,
     },
@@ -245,7 +246,7 @@ pub enum Work {
         times: u32,
         every_us: u64,
     },
-    /// Get a value that is built by one for all, or have it built anew.
+    /// Get a value that one job builds for all, or have it built anew.
     Get {
         for_us: u64,
     },
@@ -261,18 +262,18 @@ pub enum Verb {
     Acquire {
         wait_us: u64,
     },
-    /// Its future is polled once, and then not for so long.
+    /// Its future is polled once, and then not for `for_us`.
     Lazy {
         wait_us: u64,
         for_us: u64,
     },
-    /// Two in one call.
+    /// Two costs in one call.
     Each {
         more: u64,
     },
-    /// Under an id of the caller.
+    /// With an id of the caller.
     Once,
-    /// A turn, which may be given back.
+    /// A turn, which may be cancelled.
     Turn {
         is_cancelled: bool,
     },
@@ -295,13 +296,13 @@ pub enum Verb {
     Store,
 }
 
-/// How something is given back.
+/// How a resource is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // each is named after its content
 pub enum End {
     Released,
     Dropped,
-    /// With all that its locks hold, where these are its own.
+    /// By closing its locks, if these are its own, with all that they hold.
     Closed,
 }
 
@@ -323,7 +324,7 @@ pub enum What {
     Quorum,
 }
 
-/// Longer than any world that does well: a waiter with so long a timeout waits for as long as it takes.
+/// Longer than any healthy world: a waiter with this timeout waits for as long as it takes.
 pub(super) const FOREVER: u64 = 3600 * SECOND;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,7 +341,7 @@ pub(super) enum Wrong {
     Die { node: usize, polls: u32 },
     /// The process stands still between two steps.
     Pause { node: usize, for_us: u64 },
-    /// The process stands still once it has read its clock so often.
+    /// The process stands still after this many reads of its clock.
     Stall { node: usize, reads: u32, for_us: u64 },
     /// A runtime ends, and another one begins; the others of the process go on.
     EndRuntime { node: usize, runtime: u64 },
@@ -356,11 +357,11 @@ pub(super) enum Wrong {
     Failover { behind_us: u64, old: usize, for_us: u64 },
     /// The clock of the store is set.
     Clock { by_us: i64 },
-    /// The store has no more room, and evicts a key of those that locks use.
+    /// The store runs out of memory, and evicts a key that locks use.
     Evict { key: &'static str },
 }
 
-/// How many servers there are: the first one is the store, all are those of the quorum.
+/// The number of servers: the first one is the store, and all together are the quorum.
 pub(super) const SERVERS: usize = 3;
 
 impl Wrong {
@@ -400,7 +401,7 @@ impl Plan {
         self.jobs.iter().any(|job| matches!(job.work, Work::Ask { verb, .. } if is(verb)))
     }
 
-    /// Returns for how long a reservation is kept at most: for twice as long as it can be settled.
+    /// Returns how long a reservation is kept at most: for twice as long as it can be settled.
     pub(super) fn longest_reservation_us(&self) -> u64 {
         let holds = self.jobs.iter().map(|job| match job.work {
             Work::Ask { verb: Verb::Reserve { hold_us, .. }, .. } => 2 * hold_us,

@@ -1,10 +1,10 @@
-//! Several runtimes in one process, of which some end or are blocked; and observers that panic.
+//! Several runtimes in one process, some of which end or are blocked; and observers that panic.
 
 use super::{Job, Plan, SECOND, Trouble, Wrong};
 use crate::simulation::draw::Draw;
 
 impl Plan {
-    /// Makes a world of several runtimes of some, and of some one whose observers panic.
+    /// Gives some worlds several runtimes, and some of them observers that panic.
     pub(super) fn part_runtimes(&mut self, draw: &mut Draw) {
         self.terms.panics = draw.chance(80);
         if !draw.chance(100) {
@@ -15,11 +15,11 @@ impl Plan {
             job.runtime = draw.between(0, self.runtimes - 1);
         }
         if draw.chance(600) {
-            // Nothing but runtimes is at fault, and then no other runtime suffers from it.
+            // Only runtimes fail, so no other runtime suffers.
             self.calm_down(draw);
         }
         if draw.chance(700) {
-            // Short enough to be lost.
+            // Short enough that grants are lost.
             self.lease_us = self.timeout_us * draw.between(3, 8);
         }
         for _ in 0..draw.between(1, 4) {

@@ -86,7 +86,7 @@ impl Plan {
             };
         }
         let for_us = draw.between(1, 2 * self.lease_us.min(3 * SECOND));
-        // One in four of them outlasts its lease, if it was drawn so; fewer where all want one thing.
+        // One in four outlasts its lease, if drawn so; fewer if all want one thing.
         let long = if theme == Theme::Quorum { 60 } else { 250 };
         let for_us = if draw.chance(long) { for_us } else { for_us % (10 * MILLI) };
         let what = match draw.between(0, 3) {

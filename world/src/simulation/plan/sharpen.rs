@@ -1,4 +1,4 @@
-//! Settings of limiters, and worlds in which they matter: drawn from a stream of their own.
+//! Settings of limiters, and worlds in which they matter, drawn from a stream of their own.
 
 use super::{
     Circuit, Instead, MILLI, Network, Options, Plan, SECOND, Theme, Trouble, Unread, Verb, Work,
@@ -26,7 +26,7 @@ impl Plan {
         }
     }
 
-    /// A key is changed all the time, and asked for by limiters that know something of it.
+    /// A key changes all the time, while limiters that remember something of it ask for it.
     fn change_beside(&mut self, draw: &mut Draw) {
         let is_queue = self.limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_)));
         let most = self.limit.capacity() - 1;
@@ -163,7 +163,7 @@ impl Circuit {
 }
 
 impl Default for Circuit {
-    /// As a fallback has it.
+    /// Returns the defaults of a fallback.
     fn default() -> Self {
         Circuit { trip_after: 3, probe_every_us: 500 * MILLI, return_after: 3 }
     }

@@ -1,9 +1,9 @@
-//! Plans with one thing less, for shrinking.
+//! Plans with one element less, for shrinking.
 
 use super::{Instead, Job, Link, Network, Options, Plan, Verb, Work, Wrong};
 
 impl Plan {
-    /// Returns plans with one thing less.
+    /// Returns the plans with one element less.
     pub(in crate::simulation) fn smaller(&self) -> impl Iterator<Item = Plan> {
         let jobs = (0..self.jobs.len()).rev().map(|index| self.without_job(index));
         let troubles = (0..self.troubles.len()).rev().map(|index| {

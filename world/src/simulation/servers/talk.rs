@@ -53,7 +53,7 @@ pub(super) struct Conversation {
     pub(super) node: usize,
     pub(super) call: Option<u64>,
     pub(super) is_asking: bool,
-    /// The memory has no room.
+    /// Whether the memory has no room.
     pub(super) is_full: bool,
     /// How long the replies wait for replicas.
     pub(super) waits_us: u64,
@@ -117,7 +117,7 @@ impl World<'_> {
                     return fault(Kind::Error, format!("a server is sent {other}"));
                 }
             };
-            // It holds for the next command, or the whole transaction.
+            // `ASKING` holds for the next command, or for the whole transaction.
             talk.is_asking &= queued.is_some();
             replies.push(reply);
         }
@@ -145,7 +145,7 @@ impl World<'_> {
         let lags = !is_well && servers.draw.chance(servers.link.lags);
         let count = match lags {
             true => servers.draw.between(0, wanted.saturating_sub(1)),
-            // Others that are there are counted, too.
+            // The count includes other replicas.
             false => wanted + servers.draw.between(0, 1),
         };
         if lags {
@@ -159,7 +159,7 @@ impl World<'_> {
 
     fn listen(&mut self, talk: &Conversation, name: Name, words: &Words) -> Reply {
         let channel = words.key.clone().unwrap_or_default();
-        // The node that a slot leaves serves its channels to the end.
+        // The node that a slot leaves serves its channels until the end of the move.
         if words.name == "SSUBSCRIBE"
             && let Some(refused) = self.servers().redirects(talk.node, &channel, 1, false)
             && matches!(&refused, Reply::Error(error) if error.code() == "MOVED")
@@ -179,7 +179,7 @@ impl World<'_> {
         Reply::Other
     }
 
-    /// Runs a script, if the node knows it.
+    /// Runs a script, if the node has it.
     fn script(&mut self, talk: &mut Conversation, words: &Words) -> Result<Reply, Fault> {
         let Some(text) = words.arguments.first() else {
             return fault(Kind::Error, format!("a server is sent {} alone", words.name));
@@ -224,7 +224,7 @@ impl World<'_> {
         }
     }
 
-    /// Lets the primary that answers this client do something.
+    /// Runs a function on the primary that answers this client.
     fn on_keys<T>(
         &mut self,
         talk: &Conversation,
@@ -244,7 +244,7 @@ impl World<'_> {
         done
     }
 
-    /// One call on one key.
+    /// Runs one call on one key.
     fn one(
         &mut self,
         talk: &Conversation,
@@ -263,7 +263,7 @@ impl World<'_> {
         })
     }
 
-    /// One call on several keys.
+    /// Runs one call on several keys.
     fn many(
         &mut self,
         talk: &Conversation,
@@ -295,7 +295,7 @@ impl World<'_> {
         })
     }
 
-    /// Returns the call that a script is sent for.
+    /// Returns the call that a script runs for.
     fn caller(
         &mut self,
         talk: &Conversation,
@@ -313,7 +313,8 @@ impl World<'_> {
         }
     }
 
-    /// A script has replied to a call: unless that is an error, its machine does the same.
+    /// Runs the machine of a call after the reply of its script, unless that is an error: both must
+    /// do the same.
     fn done(
         &mut self,
         talk: &Conversation,

@@ -8,7 +8,7 @@ impl Keys<'_> {
         self.peek_under(self.limit, key, cost, true_us)
     }
 
-    /// Returns the same under a limit, where none is stored.
+    /// Returns the decision that a request would get under a limit, unless limits are stored.
     pub(in crate::simulation) fn peek_under(
         &self,
         limit: Limit,
@@ -48,7 +48,7 @@ impl Keys<'_> {
         actual: u64,
         true_us: u64,
     ) -> Settlement {
-        // Limits for each client are on keys of these.
+        // Limits for each client are on keys that begin with it.
         let own = self.slots.iter().filter(|(own, _)| own.starts_with(key));
         let mut all = own.filter(|(_, slots)| slots.has_beside(reservation.id));
         let Some((key, _)) = all.next() else { return Settlement::Unknown };
@@ -70,7 +70,7 @@ impl Keys<'_> {
         own.map(|(_, slots)| slots.count_beside(now)).sum()
     }
 
-    /// Returns until when the grant of a token lasts, if it is there.
+    /// Returns until when the grant of a token lasts, if it exists.
     pub(in crate::simulation) fn granted_until_us(
         &self,
         what: What,

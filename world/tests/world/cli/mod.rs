@@ -12,7 +12,7 @@ fn run(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_lockage-world")).args(args).output().unwrap()
 }
 
-/// The report of a run that must succeed and say nothing else.
+/// Returns the report of a run that must succeed and print nothing else.
 fn json(args: &[&str]) -> Value {
     let output = run(&[args, &["--json"]].concat());
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));

@@ -42,7 +42,7 @@ pub(super) struct Epoch {
 }
 
 impl Accounts {
-    /// Returns the limit under which a command is, where it names one.
+    /// Returns the limit of a command, if it names one.
     pub(in crate::simulation) fn limit_of(&self, command: &AnyCommand) -> Limit {
         let is_other = !self.is_one_limit && !self.is_stored && self.limits.are_other(command);
         if is_other { self.other } else { self.limit }
@@ -74,7 +74,8 @@ impl Accounts {
             if let Answer::Decision(decision) = answer
                 && !asked.request.is_empty()
             {
-                // Its caller may have gone on without permits ahead, when a late copy of it is admitted (D11).
+                // Its caller may have gone on without permits ahead before a late copy of it is
+                // admitted (D11).
                 if !decision.is_allowed() {
                     account.denied.insert(asked.request.clone());
                 } else if self.ahead > 0 && account.denied.remove(&asked.request) {
@@ -157,7 +158,7 @@ impl Accounts {
     }
 }
 
-/// E1 to E5, for all spans that end with the latest.
+/// Checks E1 to E5, for all spans that end with the latest charge.
 pub(super) fn within(
     limit: Limit,
     latest_first: impl IntoIterator<Item = (u64, i128)> + Clone,
