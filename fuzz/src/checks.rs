@@ -28,7 +28,7 @@ pub fn limits(data: &[u8]) {
 }
 
 /// Records, a list of one line each: a record that is read is stored in a form that reads as the
-/// same, and commands on it end; a refused one changes nothing (D12).
+/// same, and commands run on it; a refused one changes nothing (D12).
 pub fn records(data: &[u8]) {
     let string = Stored::of_string(data);
     assert_eq!(Stored::of_string(&string.to_bytes()[0]), string, "packed and read again");

@@ -12,7 +12,7 @@ use crate::runs::{self, Run};
 /// Tests run in groups, quick ones first: these are the bounds of their times without a mutant.
 const GROUPS: [Duration; 3] = [Duration::from_millis(200), Duration::from_secs(2), Duration::MAX];
 
-/// The program whose tests start servers. They run for mutants that nothing else sees.
+/// The program whose tests start servers. They are for mutants that no other test detects.
 pub(crate) const SERVER: &str = "server";
 
 pub(crate) fn needs_server(mutant: &Mutant) -> bool {
@@ -95,7 +95,7 @@ impl<'c> Judge<'c> {
         Ok(false)
     }
 
-    /// Returns whether it fails, or has no end.
+    /// Returns whether a run fails, or does not end.
     fn fails(
         &self,
         program: usize,

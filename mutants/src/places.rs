@@ -247,7 +247,7 @@ impl<'ast> Visit<'ast> for Search<'_> {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 }
 
-/// Returns whether it is of tests, of models of threads, or no program's own.
+/// Returns whether an item is left out: it is for tests, for models of threads, or for doc tests.
 fn is_left_out(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
         let text = it.to_token_stream().to_string();
@@ -257,7 +257,7 @@ fn is_left_out(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns whether it is a chain with a pattern.
+/// Returns whether a condition contains a pattern (`let`).
 fn has_let(expression: &Expr) -> bool {
     match expression {
         Expr::Let(_) => true,

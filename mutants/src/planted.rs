@@ -25,8 +25,8 @@ impl Mutant {
         [self.file.clone(), self.was.clone(), self.is.clone()]
     }
 
-    /// Returns whether the compiler's complaint on these bytes is on this mutant; those around it
-    /// count where no text does.
+    /// Returns whether a compiler's error on these bytes is about the text of this mutant. Places
+    /// around the bytes count only if no text does.
     pub(crate) fn is_meant(&self, bytes: &Range<usize>) -> bool {
         meet(&self.own, bytes)
     }
@@ -145,7 +145,7 @@ fn words(text: String) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The line on which the place begins.
+/// Returns the line on which the place begins.
 fn line_of(text: &str, place: &Place) -> String {
     text.lines().nth(place.line - 1).unwrap_or_default().trim().to_owned()
 }

@@ -108,7 +108,7 @@ fn measured(
     Ok(passes.then_some((time, reached)))
 }
 
-/// Returns whether all of these tests of a program pass, or its worlds, within this time.
+/// Returns whether these tests or worlds of a program all pass within this time.
 pub(crate) fn passes(
     program: &Program,
     arguments: &[String],

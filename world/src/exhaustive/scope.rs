@@ -139,7 +139,7 @@ impl Scope {
         Lock::new(micros(self.lease), micros(self.delay + 1)).expect("a few ticks are in range")
     }
 
-    /// Returns whether owners do that in it.
+    /// Returns whether owners may do this in the scope.
     pub fn allows(&self, what: Allowed) -> bool {
         self.allowed.contains(&what)
     }

@@ -7,8 +7,8 @@
 //! shorter ones first, until one breaks the property, so no shorter one does. The shipped
 //! counterpart plays the same traces under the same judge, and must pass.
 //!
-//! Each property kills one entry, except two that no entry can show: L7 depends on the fenced
-//! resource, which keeps its order, and L11 is no promise: a failover can lose a grant.
+//! Each property kills one entry, except two that no entry can show: L7 is up to the fenced
+//! resource, which keeps its own order, and L11 is no promise: a failover can lose a grant.
 //!
 //! ```
 //! use lockage_world::museum::{Property, entries};
@@ -142,7 +142,7 @@ impl Played {
         self.control_broken.is_none() && self.control_passed > 0
     }
 
-    /// Returns whether both are so.
+    /// Returns whether the entry is killed and the shipped counterpart passes.
     pub fn is_right(&self) -> bool {
         self.is_killed() && self.control_holds()
     }

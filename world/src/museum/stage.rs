@@ -6,7 +6,7 @@ use super::step::{Event, Seen, Step, Timed, timed};
 
 /// The subject of steps: a broken limiter or lock, or a shipped one.
 pub(super) trait Subject {
-    /// Returns to the initial state.
+    /// Resets to the initial state.
     fn reset(&mut self);
 
     /// Does a step at this time; returns nothing if the subject cannot do it, so that no trace

@@ -97,7 +97,7 @@ impl Calls {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A caller begins one call of all these commands.
+    /// Begins one call of all these commands, and returns its number.
     pub(super) fn begin(
         &self,
         way: Way,

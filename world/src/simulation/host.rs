@@ -213,7 +213,7 @@ impl Host {
         self.ports().clock_known_us
     }
 
-    /// Returns whether a call of these limiters is waited for.
+    /// Returns whether a caller waits for a call of these limiters.
     pub(super) fn calls_any(&self, is: impl Fn(usize) -> bool) -> bool {
         let ports = self.ports();
         let linked = ports.called.values().flatten().copied();

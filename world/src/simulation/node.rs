@@ -115,7 +115,8 @@ impl Node {
         runtime + 100 * self.ended.get(&runtime).copied().unwrap_or_default()
     }
 
-    /// A runtime ends, and drops its tasks; returns the jobs among them, and whether there was any task.
+    /// Ends a runtime and drops its tasks; returns the jobs among them, and whether there was any
+    /// task.
     pub(super) fn end_runtime(&mut self, runtime: u64) -> (Vec<usize>, bool) {
         let executor = self.executor(runtime);
         *self.ended.entry(runtime).or_default() += 1;
@@ -140,7 +141,7 @@ impl Node {
         self.tasks.values().any(|running| running.executor == executor)
     }
 
-    /// Returns when the next runtime is blocked no longer.
+    /// Returns when the next block of a runtime ends.
     pub(super) fn unblocked_us(&self) -> Option<u64> {
         self.blocked_until_us.values().copied().min()
     }
@@ -151,12 +152,12 @@ impl Node {
         self.mark(self.numbers);
     }
 
-    /// Returns whether it has tasks.
+    /// Returns whether the node has tasks.
     pub(super) fn is_busy(&self) -> bool {
         !self.tasks.is_empty()
     }
 
-    /// Returns whether it runs one of these jobs.
+    /// Returns whether the node runs one of these jobs.
     pub(super) fn runs(&self, is: impl Fn(usize) -> bool) -> bool {
         self.tasks.values().filter_map(|running| running.job).any(is)
     }
@@ -234,7 +235,7 @@ impl Node {
         std::mem::take(&mut self.dropped)
     }
 
-    /// Returns until when it takes notice of nothing.
+    /// Returns until when the node handles no events.
     pub(super) fn away_until_us(&self) -> u64 {
         self.paused_until_us.max(self.down_until_us)
     }

@@ -192,7 +192,7 @@ impl<'p> World<'p> {
         }
     }
 
-    /// Returns which node takes notice of an event, if it runs.
+    /// Returns the node that handles an event, if it runs.
     fn node_of(&self, event: &Event) -> Option<usize> {
         match event {
             Event::Job(index) => Some(self.plan.jobs[*index].node),

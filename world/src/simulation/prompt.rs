@@ -43,7 +43,7 @@ impl World<'_> {
         }
     }
 
-    /// Returns whether a call of a limiter goes on that no caller waits for.
+    /// Returns whether a call of a limiter goes on although no caller waits for it.
     fn is_abandoned(&self, node: usize) -> bool {
         let running = &self.nodes[node];
         let is_called = |id: usize| {

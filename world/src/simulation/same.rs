@@ -8,7 +8,7 @@ use lockage_core::{
     latch, lock, rw_lock, semaphore,
 };
 
-/// Returns whether they are the same. Those of a type that no command here has are not.
+/// Returns whether two outcomes are the same. Outcomes of a type that no command here has are not.
 pub(super) fn is_same(one: &dyn Any, other: &dyn Any) -> bool {
     macro_rules! either {
         ($($outcome:ty),* $(,)?) => {

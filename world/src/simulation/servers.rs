@@ -30,7 +30,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// Returns whether it makes a connection.
+    /// Returns whether the request makes a connection.
     pub(super) fn connects(&self) -> bool {
         self.words[0].name == "HELLO"
     }

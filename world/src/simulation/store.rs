@@ -123,7 +123,7 @@ impl<'s> Keys<'s> {
         time.expect("about late in 2025")
     }
 
-    /// Returns when its clock shows this.
+    /// Returns the true time at which its clock shows this.
     fn true_us(&self, time: Timestamp) -> u64 {
         let true_us = time.as_micros().saturating_add_signed(-self.offset_us);
         true_us.saturating_sub(BEGINNING_US)
@@ -290,7 +290,7 @@ impl<'s> Keys<'s> {
         }
     }
 
-    /// Returns whether the memory of the server is full.
+    /// Sets whether the memory of the server is full.
     pub(super) fn set_full(&mut self, is_full: bool) {
         self.scripts.iter_mut().for_each(|scripts| scripts.set_full(is_full));
     }
@@ -316,7 +316,7 @@ impl<'s> Keys<'s> {
     }
 }
 
-/// Returns when days begin: that of this time, the one before, and two after it.
+/// Returns the beginnings of days: of the day before this time, of its own, and of the two after.
 fn days(now: Timestamp) -> [u64; 4] {
     let day = now.as_micros() / DAY_US;
     [day - 1, day, day + 1, day + 2].map(|day| day * DAY_US)
@@ -327,7 +327,7 @@ pub(super) fn bounded(limit: Limit, now: Timestamp) -> Limit {
     limit.with_calendar(|window| window.with_boundaries(days(now)))
 }
 
-/// Returns whether a key holds this in the store of the scripts. Both round its expiry to a
+/// Returns whether a key has this value in the store of the scripts. Both round its expiry to a
 /// millisecond on their own: then the machine's becomes that of the script.
 fn holds_same(
     scripts: &SimStore,

@@ -265,7 +265,7 @@ pub(super) fn limiter_of(key: &str) -> Option<usize> {
     IDS.iter().position(|known| *known == id)
 }
 
-/// Returns whether it acquires a hold.
+/// Returns whether a command acquires a hold.
 pub(super) fn is_acquire(command: &AnyCommand) -> bool {
     use ScriptId::*;
     let script = command.encode().script();
@@ -298,7 +298,7 @@ fn is_too_late(outcome: &AnyOutcome) -> bool {
     reply.is_some_and(|reply| matches!(reply.answer, latch::Answer::TooLate { .. }))
 }
 
-/// Returns whether it releases or renews something.
+/// Returns whether a command is a release, and whether it is a renewal.
 fn lock_action(command: &AnyCommand) -> (bool, bool) {
     use ScriptId::*;
     let script = command.encode().script();

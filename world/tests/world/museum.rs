@@ -170,7 +170,7 @@ fn bug_9_tells_one_less_than_there_is() {
     assert_eq!(played.shipped, [Seen::Admitted { remaining: Some(9) }]);
 }
 
-/// The trial of a limit of 3 in 2 s.
+/// Returns the trial of a limit of 3 in 2 s.
 fn trial(limit: &'static str) -> Trial {
     let (capacity, period_us, wait_us) = (3, 2_000_000, 1_000_000);
     // The reference has no estimates.

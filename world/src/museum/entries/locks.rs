@@ -279,7 +279,7 @@ fn held(world: &World, holds: RespValue, token: Option<u64>) -> Seen {
 /// The stored record, the number of acquires, and the holds that are still held, the latest last.
 type Stored = (Option<Record>, u128, Vec<HoldId>);
 
-/// The shipped machine, but an owner that asks again gives up its place in line.
+/// Runs the shipped machine, but an owner that asks again gives up its place in line.
 fn back_to_the_end(
     (slot, acquires, held): &mut Stored,
     now: u64,

@@ -220,7 +220,7 @@ pub(super) fn entries() -> Vec<Entry> {
     ]
 }
 
-/// The exhibit for logs of 2 in 10 s that merge several requests into one entry.
+/// Returns the exhibit for logs of 2 in 10 s that merge several requests into one entry.
 fn collapsing() -> Exhibit {
     Exhibit {
         broken: Limiter::under("sliding-log 2/10s"),
@@ -298,7 +298,7 @@ fn admitted(reply: RespValue) -> Seen {
     }
 }
 
-/// A log of 2 in 10 s, of times and costs.
+/// Runs a log of 2 in 10 s, of times and costs.
 fn waits_for_the_oldest(log: &mut Vec<(u64, u64)>, now: u64, _: char, deed: Deed) -> Option<Seen> {
     let Deed::Acquire(cost) = deed else { return None };
     log.retain(|(at, _)| now < at + 10 * S);

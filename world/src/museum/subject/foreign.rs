@@ -123,7 +123,7 @@ impl World {
         self.store.execute(&words)
     }
 
-    /// The last instant of a key, in microseconds from the beginning of the trace.
+    /// Returns the last instant of a key, in microseconds from the beginning of the trace.
     pub fn ends_at(&self, key: &str) -> Option<u64> {
         let millis = u64::try_from(self.store.expires_at_ms(key)?).ok()?;
         (millis * 1000).checked_sub(since_epoch(0))

@@ -107,7 +107,7 @@ impl<P: Place> Life<P> {
         self.locks.latch("gate", LONG).expect("a name")
     }
 
-    /// The first job closes the latch.
+    /// Sets the latch if this is the first job; returns whether it is set.
     async fn latch_is_set(&self) -> bool {
         let latch = self.latch();
         let set = async |_token| {

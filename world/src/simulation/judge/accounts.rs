@@ -178,7 +178,7 @@ impl Accounts {
         self.locals.entry((life, id)).or_default()
     }
 
-    /// A caller has waited `by_us` too long, or its call has taken that long.
+    /// A wait has ended `by_us` after its limit, or a call has taken that long.
     pub(super) fn overdue(&self, id: usize, by_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
         match self.longest_call_us {
             Some(longest_us) if by_us > longest_us => {
@@ -211,7 +211,7 @@ impl Accounts {
         now_us < self.unsure_until_us || self.waiting.values().any(|it| *it > 0)
     }
 
-    /// Returns whether no more is charged than was asked for.
+    /// Checks that no more is charged than requested.
     fn add_up(&mut self, now_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
         let is_unsure = self.is_unsure(now_us);
         let (mut charged_to_all, mut asked_by_all) = (0, 0);

@@ -33,23 +33,23 @@ pub enum Op {
 }
 
 impl Op {
-    /// Returns whether it gives something back, or changes a grant.
+    /// Returns whether the operation gives something back, or changes a grant.
     pub(super) fn loosens(self) -> bool {
         use Op::*;
         !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
     }
 
-    /// Returns whether it is under a limit.
+    /// Returns whether the operation applies a limit.
     pub(super) fn has_limit(self) -> bool {
         !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
     }
 
-    /// Returns whether it stores a limit.
+    /// Returns whether the operation stores a limit.
     pub(super) fn sets_limit(self) -> bool {
         matches!(self, Op::SetLimit | Op::SetLimitIfAbsent | Op::SetLimitAfresh)
     }
 
-    /// Returns whether all that was used is forgotten by it.
+    /// Returns whether the operation forgets all usage.
     pub(super) fn forgets(self) -> bool {
         matches!(self, Op::Reset | Op::SetLimitAfresh)
     }
@@ -160,13 +160,13 @@ impl Limits {
         Limits { own: words(own), other: words(other) }
     }
 
-    /// Returns whether it is the one that is not the plan's.
+    /// Returns whether this is the other limit, not the plan's.
     pub(super) fn is_the_other(&self, limit: Limit) -> bool {
         let words = words(limit);
         self.is_other(&words.iter().map(|word| &word[..]).collect::<Vec<_>>())
     }
 
-    /// Returns whether a command is under it.
+    /// Returns whether a command is under the other limit.
     pub(super) fn are_other(&self, command: &AnyCommand) -> bool {
         Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
     }
@@ -198,7 +198,7 @@ fn words(limit: Limit) -> Vec<Vec<u8>> {
     words
 }
 
-/// Returns whether it is a time: where a calendar window begins is no part of a limit.
+/// Returns whether a word is a time: the beginning of a calendar window is no part of a limit.
 fn is_boundary(word: &[u8]) -> bool {
     word.len() > 14
 }

@@ -55,7 +55,7 @@ impl Default for Exemptions {
 }
 
 impl Exemptions {
-    /// Returns whether something is not judged for this reason, which is noted if so.
+    /// Returns whether an exemption applies, and counts it if so.
     pub(super) fn is(&self, exempt: Exempt, is_in_force: bool) -> bool {
         let times = &self.0[exempt as usize];
         times.set(times.get() + u64::from(is_in_force));

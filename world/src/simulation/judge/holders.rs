@@ -206,7 +206,7 @@ impl Holders {
     }
 }
 
-/// Returns whether the lease of the store lasts until then (L6).
+/// Checks that the lease of the store lasts until then (L6).
 fn outlasts(what: What, token: u64, until_us: u64, store: &impl Oracle) -> Result<(), Fault> {
     if what == What::Quorum {
         let servers = store.granted_by(until_us);

@@ -79,7 +79,7 @@ impl Denial {
         })
     }
 
-    /// Returns whether it explains this local denial: it has not ended, and no reported span
+    /// Returns whether this denial explains a local one: it has not ended, and no reported span
     /// exceeds the rest of its own.
     fn explains(&self, told: &Told, decision: &Decision, ages: Ages) -> bool {
         let spans = match decision.shadow.unwrap_or(decision.verdict) {

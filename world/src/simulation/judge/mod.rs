@@ -57,7 +57,7 @@ impl Times {
 
 /// The store's answers of this moment.
 pub(super) trait Oracle {
-    /// Returns whether it would deny a request for a key.
+    /// Returns whether the store would deny a request for a key.
     fn would_deny(&self, key: &str, cost: u64) -> bool;
 
     /// Returns the answer to the settlement of a reservation with this cost.

@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Returns whether each call is answered for all that.
+    /// Returns whether each call is answered: at most, scripts are lost and slots move.
     pub(super) fn is_calm(self) -> bool {
         let Link { is_cluster, is_sharded, sweep_us, forgets, moves, .. } = self;
         self == Link { is_cluster, is_sharded, sweep_us, forgets, moves, ..Link::default() }

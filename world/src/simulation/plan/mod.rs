@@ -365,7 +365,7 @@ pub(super) enum Wrong {
 pub(super) const SERVERS: usize = 3;
 
 impl Wrong {
-    /// Returns whether the store forgets something by it, or its leases and windows end early or
+    /// Returns whether this makes the store forget something, or end leases and windows early or
     /// late.
     pub(super) fn shakes_store(self) -> bool {
         matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. } | Wrong::Evict { .. })
@@ -410,8 +410,7 @@ impl Plan {
         holds.max().unwrap_or_default()
     }
 
-    /// Returns whether nothing goes wrong but that jobs are cancelled, and calls are answered at
-    /// once.
+    /// Returns whether calls are answered at once, and nothing goes wrong except cancelled jobs.
     pub(super) fn is_calm(&self) -> bool {
         self.is_calm_but_for(|_| false)
     }

@@ -59,7 +59,7 @@ impl Plan {
 }
 
 impl Wrong {
-    /// Returns whether one runtime of a process suffers from it, and no other one.
+    /// Returns whether this affects only one runtime of a process.
     pub(super) fn is_of_runtime(self) -> bool {
         matches!(self, Wrong::EndRuntime { .. } | Wrong::BlockRuntime { .. })
     }

@@ -139,7 +139,7 @@ impl Plan {
         }
     }
 
-    /// Returns whether all calls that a circuit breaker counts are seen.
+    /// Returns whether programs report all calls that a circuit breaker counts.
     pub(in crate::simulation) fn shows_circuit(&self) -> bool {
         let Options { fallback, coalescing, prefetch, batches, .. } = self.options;
         let waits = |verb| matches!(verb, Verb::Lazy { .. } | Verb::Acquire { wait_us: 1.. });
@@ -170,7 +170,7 @@ impl Default for Circuit {
 }
 
 impl Wrong {
-    /// Returns whether it is about a node of this number or a later one, or an old primary.
+    /// Returns whether it affects the node of this number or a later one, or an old primary.
     fn is_of_node(self, first: usize) -> bool {
         match self {
             Wrong::Crash { node, .. }
