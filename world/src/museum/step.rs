@@ -71,7 +71,7 @@ pub enum Seen {
     AdmittedOf(u64),
     /// A request was denied, or would be.
     Denied {
-        /// When to ask again, in microseconds from now, if reported.
+        /// The time until a retry, in microseconds from now, if reported.
         retry_after_us: Option<u64>,
     },
     /// This cost was given back.

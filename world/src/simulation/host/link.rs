@@ -184,8 +184,8 @@ const KEYS: usize = 7;
 
 impl Host {
     /// Calls many keys at once, with more costs than a call on the slow path takes. It alternates
-    /// between two limits: values stored under one take the slow path for the other. It repeats
-    /// this `rounds` times, `every` so often.
+    /// between two limits: values stored under one take the slow path for the other. It makes
+    /// `rounds` rounds, with a pause of `every` after each.
     pub(in crate::simulation) async fn sweep(
         self,
         timeout: Duration,

@@ -67,8 +67,8 @@ impl Plan {
         }
     }
 
-    /// Processes ask again, for the boundaries of a stored calendar window or for each client's own key of a batch; they
-    /// end, or their jobs do, in between.
+    /// Processes repeat requests, for the boundaries of a stored calendar window or for each
+    /// client's own key of a batch; they end, or their jobs do, in between.
     fn meet_boundaries(&mut self, draw: &mut Draw) {
         let coalescing = draw.chance(500);
         let stored = Some(Stored { is_per_client: coalescing, keep_us: None });
