@@ -146,12 +146,12 @@ impl PackedCall {
         call
     }
 
-    /// Returns a call without numbers, of which so many are to be added.
+    /// Returns a call without numbers, with room for this many.
     pub(crate) fn with_room(script: ScriptId, numbers: usize) -> Self {
         PackedCall { script, bytes: Vec::with_capacity(8 * numbers) }
     }
 
-    /// Adds numbers. A call of many costs spends much of its time here: by eight bytes, and not by single ones.
+    /// Adds numbers. A call of many costs spends much of its time here, so bytes are added by eights.
     pub(crate) fn add(&mut self, numbers: impl IntoIterator<Item = u64>) {
         numbers.into_iter().for_each(|number| self.bytes.extend_from_slice(&packed(number)));
     }

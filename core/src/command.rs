@@ -45,8 +45,8 @@ pub trait Command: Clone + Send + Sync + 'static {
         None
     }
 
-    /// Reads the script's reply: the integers of a list, or what [`read_packed_reply`] makes of a string and
-    /// [`read_integer_reply`] of one integer. A string that ends a list is what [`read_string_reply`] makes of it.
+    /// Reads the script's reply: the integers of a list. A string is first read by [`read_packed_reply`], a single
+    /// integer by [`read_integer_reply`], and a string at the end of a list by [`read_string_reply`].
     ///
     /// [`read_string_reply`]: crate::read_string_reply
     /// [`read_packed_reply`]: crate::read_packed_reply
@@ -59,8 +59,7 @@ pub trait Command: Clone + Send + Sync + 'static {
 
     /// Runs the machine on one key's slot, at `now`.
     ///
-    /// A record may be dropped at any time from [`Record::forget_at`] on; no later outcome can
-    /// tell (property D9).
+    /// A record may be dropped at any time from [`Record::forget_at`] on; no later outcome depends on it (property D9).
     ///
     /// # Errors
     /// [`RecordError`] if this command cannot use the slot's content; the slot is then unchanged.
@@ -70,15 +69,15 @@ pub trait Command: Clone + Send + Sync + 'static {
         now: Timestamp,
     ) -> Result<Self::Outcome, RecordError>;
 
-    /// Returns the id of the other key that the command uses, if any: the one beside its own, which [`key_beside`]
-    /// names. It is declared in every call, and has the same hash tag.
+    /// Returns the id of the other key that the command uses, if any. [`key_beside`] returns its name. It is declared
+    /// in every call, and has the same hash tag.
     fn beside(&self) -> Option<RequestId> {
         None
     }
 
-    /// Runs the machine as [`Command::apply`] does, on its own key and on the one [beside](Command::beside) it.
+    /// Runs the machine as [`Command::apply`] does, on its own key and on its [second key](Command::beside).
     ///
-    /// A store calls this one. [`Command::apply`] of a command with two keys treats the other one as empty.
+    /// Stores call this method. [`Command::apply`] of a command with two keys treats the second one as empty.
     ///
     /// # Errors
     /// As of [`Command::apply`]; both slots are then unchanged.
@@ -114,12 +113,12 @@ pub struct Cut<C: Command> {
     pub join: Box<dyn FnOnce(Vec<C::Outcome>) -> C::Outcome + Send>,
 }
 
-/// Returns the name of the key of this id beside `key`: `key:id`. Both have the hash tag that is in braces in `key`.
+/// Returns the name of the second key of this id: `key:id`. Both keys have the hash tag in braces in `key`.
 pub fn key_beside(key: &str, id: RequestId) -> String {
     format!("{key}:{id}")
 }
 
-/// What a key publishes.
+/// The message that a key publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publish {
     /// Nothing: no waiter is to be notified.

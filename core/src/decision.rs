@@ -44,7 +44,7 @@ pub struct Part {
     pub verdict: Verdict,
     /// Its capacity.
     pub limit: u64,
-    /// What remains right after the decision. Nothing is charged unless all admit.
+    /// The capacity that remains right after the decision. Nothing is charged unless all limits admit.
     pub remaining: u64,
     /// How long until it is as if never used, without further admissions.
     pub reset_after: Duration,
@@ -60,14 +60,14 @@ pub enum Verdict {
         /// Without other traffic, the same request is admitted after this time, and not a microsecond
         /// before (property D2).
         retry_after: Duration,
-        /// What denies it.
+        /// The reason.
         reason: DenialReason,
     },
     /// Never admissible: the cost is above the capacity.
     Never,
 }
 
-/// What denies a request.
+/// The reason for a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DenialReason {

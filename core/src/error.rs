@@ -214,8 +214,8 @@ pub enum RecordError {
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
-    /// The deciding time is outside of what the call knows, or after [`Timestamp::MAX`](crate::Timestamp::MAX): the
-    /// caller's or the store's clock is off.
+    /// The deciding time is outside the range that the call covers, or after
+    /// [`Timestamp::MAX`](crate::Timestamp::MAX): the caller's or the store's clock is off.
     ClockOff,
 }
 

@@ -25,8 +25,9 @@ pub(crate) const MAX_COUNT: u64 = MAX_EXACT - 1;
 /// [`crate::MAX_SPAN`] in microseconds.
 pub(crate) const MAX_SPAN_US: u64 = 1 << 51;
 
-/// The latest end of what a call can ask for, such as a lease, in microseconds: half of [`crate::MAX_SPAN`] after the
-/// latest accepted time. An equal span after it still ends in the exact range, and so do as many later fencing tokens.
+/// The latest end of a span that a call can ask for, such as a lease, in microseconds: half of [`crate::MAX_SPAN`]
+/// after the latest accepted time. An equal span after it still ends in the exact range, and so do as many later
+/// fencing tokens.
 pub(crate) const LATEST_END: u64 = MAX_COUNT - MAX_SPAN_US / 2;
 
 /// Returns a configured duration in whole microseconds, above zero and in the exact range.

@@ -39,7 +39,7 @@ pub(crate) struct Released<T> {
     pub(crate) bound: u64,
 }
 
-/// What grants are of.
+/// The content of a [`Granted`], with its acquires.
 pub(crate) trait Acquired {
     /// Returns the latest [`bound`] of its acquires.
     fn bound(&self) -> u64;
@@ -52,8 +52,8 @@ pub(crate) struct Leases<G, R> {
     pub(crate) token: u64,
     /// Until when a caller waits.
     pub(crate) wake: Wake,
-    /// The latest bound of what is no longer remembered, until that has passed: an acquire that is not for later may be a
-    /// copy of one of those.
+    /// The latest bound of the acquires that are no longer remembered, until it has passed: an acquire without a later
+    /// bound may be a copy of one of those.
     pub(crate) forgotten: u64,
     pub(crate) grants: Vec<Granted<G>>,
     /// At most [`REMEMBERED`].

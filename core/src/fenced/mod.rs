@@ -272,8 +272,7 @@ impl Command for FencedPeek {
 const STALE: i64 = 0;
 const ACCEPTED: i64 = 1;
 
-/// Parses a value from a reply: its expiry, then what `read_string_reply` made of it. `None` if
-/// there is none.
+/// Parses a value from a reply: its expiry, then the output of `read_string_reply`. `None` if there is no value.
 fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {
     let (until, len, packed) = match numbers {
         [] => return Ok(None),

@@ -26,8 +26,8 @@ pub(crate) struct FencedRecord {
 impl FencedRecord {
     pub(crate) const TAG: &'static str = "V1";
 
-    /// Returns the text of what scripts read and write (see fenced_record.lua): of the value, a backslash and what is
-    /// not UTF-8 are escaped.
+    /// Returns the text that scripts read and write (see fenced_record.lua). Backslashes and bytes that are not UTF-8
+    /// are escaped in the value.
     pub(crate) fn to_text(&self) -> String {
         let value = match &self.value {
             Some(value) => format!("={}", escaped(value)),
@@ -36,7 +36,7 @@ impl FencedRecord {
         format!("{} {} {} {value}", Self::TAG, self.token, self.until)
     }
 
-    /// Parses what follows the tag of such a text.
+    /// Parses the part of such a text after its tag.
     pub(crate) fn from_text(rest: &str) -> Option<Self> {
         let mut words = rest.splitn(3, ' ');
         // A script reads the head alone, which zeros in front could make longer than that.
@@ -134,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// Each byte beside each other one, among them all of UTF-8 that is valid and all that is not, in so many bytes.
+    /// Each pair of bytes, among them all valid and invalid UTF-8 of up to two bytes.
     #[test]
     fn any_bytes_are_text_and_read_back() {
         for first in 0..=255 {
@@ -165,7 +165,7 @@ mod tests {
         ] {
             assert_eq!(escaped(value), text);
         }
-        // Of what nobody writes.
+        // Texts that no script writes.
         assert_eq!(
             unescaped("\\ \\x4 \\x+1 \\x\u{e9} \\"),
             "\\ \\x4 \\x+1 \\x\u{e9} \\".as_bytes()

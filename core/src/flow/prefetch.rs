@@ -131,7 +131,7 @@ struct Lease {
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     ask: Ask,
-    /// What requests that wait for it will take.
+    /// The permits that requests waiting for it will take.
     pledged: u64,
 }
 

@@ -12,7 +12,7 @@ const PARTS: u32 = 3;
 const EARLY: u32 = 24;
 /// The longest sleep after the first failed renewal, as a part of the lease; it doubles each time.
 const FIRST_SLEEP: u32 = 48;
-/// What that sleep grows to.
+/// The longest sleep after further failures.
 const LONGEST_SLEEP: u32 = 12;
 
 /// How much slower than the store's clock a holder's may run: a thousandth.
@@ -88,7 +88,7 @@ struct Watch {
     is_stopped: bool,
 }
 
-/// What to do now.
+/// The leases to act on now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan<K> {
     /// Leases to renew, those that end first at the front.
@@ -156,7 +156,7 @@ impl<K: Clone + Ord> Renewals<K> {
         self.next.is_empty()
     }
 
-    /// Returns what to do at `now`, with at most this many renewals. Each of them is under way until
+    /// Returns the plan at `now`, with at most this many renewals. Each of them is under way until
     /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`stop`](Self::stop), and for `timeout` at most: without
     /// a result by then, it is due again.
     pub fn plan(&mut self, now: Duration, most: usize, timeout: Duration) -> Plan<K> {

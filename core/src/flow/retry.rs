@@ -6,7 +6,7 @@ use super::{backoff, part_of};
 
 /// The longest sleep after the first failure.
 const FIRST_SLEEP: Duration = Duration::from_millis(5);
-/// What that sleep grows to, doubling with each failure.
+/// The longest sleep after further failures; it doubles each time.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
 /// Attempts that fit into the timeout of a repeatable call.
 const SHARES: u32 = 4;
@@ -24,7 +24,7 @@ pub struct Retry {
     failures: u32,
 }
 
-/// What is known about an attempt without an answer.
+/// The possible fate of an attempt without a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Certainly not executed: always safe to repeat.
@@ -36,8 +36,8 @@ pub enum Failure {
 impl Retry {
     /// Creates a call that begins at `now` and ends by `now + timeout`.
     ///
-    /// `repeatable`: executing it twice does what executing it once does, because it only reads or has an
-    /// id that the store remembers.
+    /// `repeatable`: executing it twice has the effect of executing it once, because it only reads or has
+    /// an id that the store remembers.
     pub fn new(now: Duration, timeout: Duration, repeatable: bool) -> Self {
         // A call that cannot be repeated gains nothing from giving up early.
         let longest_attempt = if repeatable { timeout / SHARES } else { timeout };
@@ -45,8 +45,8 @@ impl Retry {
         Retry { deadline, longest_attempt, repeatable, failures: 0 }
     }
 
-    /// Returns how long the next attempt may take: what is left, and for a repeatable call at most a
-    /// quarter of the timeout, so that another attempt fits after a lost reply.
+    /// Returns how long the next attempt may take: the rest of the timeout, and for a repeatable call at
+    /// most a quarter of the timeout, so that another attempt fits after a lost reply.
     pub fn patience(&self, now: Duration) -> Duration {
         self.longest_attempt.min(self.deadline.saturating_sub(now))
     }

@@ -94,7 +94,7 @@ impl Reset {
 }
 
 /// Returns the record that counts at `now`: after its time a latch acts as if it had never been set, but for copies of
-/// what was done to it (D9).
+/// its operations (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<LatchRecord, RecordError> {
     let now = now.accepted()?.as_micros();
     let mut record = match slot {

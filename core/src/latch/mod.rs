@@ -1,9 +1,9 @@
 //! The countdown latch: closed while there is something left to count down, then open.
 //!
-//! What it promises, with the names that tests cite:
+//! Guarantees, with the names that tests cite:
 //!
-//! - **L2** what is left is what was set less what was counted down since, never below zero; only an open latch can be
-//!   set.
+//! - **L2** the count left is the count that was set less the count-downs since, never below zero; only an open latch
+//!   can be set.
 //! - **L10** repeating an operation with its id changes nothing, however late that is. It gets the same answer while it
 //!   is one of the last [`REMEMBERED`] that changed the latch, and the latch is kept. After that each operation whose
 //!   `not_after` is not later than that of a forgotten one is refused, also if the latch has ended or was reset: it may be
@@ -102,7 +102,7 @@ impl Latch {
         Ok(Operation { id, count, not_after, action: Action::CountDown })
     }
 
-    /// Returns what is left.
+    /// Returns a query of the count that is left.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -129,11 +129,11 @@ enum Action {
     CountDown,
 }
 
-/// Asks what is left and changes nothing.
+/// Queries the count that is left and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
-/// Forgets a latch. Its outcome is what was left of it; `None` if there was no latch.
+/// Forgets a latch. Its outcome is the count that was left; `None` if there was no latch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reset;
 
@@ -146,12 +146,12 @@ pub type Reply = crate::lease::Reply<Answer>;
 pub enum Answer {
     /// It ran, now or when it was first sent.
     Done {
-        /// What was left then.
+        /// The count that was left then.
         left: u64,
     },
     /// A set was refused and nothing changed: the latch is closed.
     Closed {
-        /// What is left.
+        /// The count that is left.
         left: u64,
         /// When it is open at the latest, without count-downs.
         open_at: Timestamp,
@@ -171,7 +171,7 @@ pub enum Answer {
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
-    /// What is left; the latch is open at zero.
+    /// The count that is left; the latch is open at zero.
     pub left: u64,
     /// When it is open at the latest, without count-downs; now if it is open.
     pub open_at: Timestamp,

@@ -24,7 +24,7 @@ pub(crate) struct LatchRecord {
     pub(super) done: Vec<Done>,
 }
 
-/// An operation that was done, and what was left then.
+/// An operation that ran, and the count that was left then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Done {
     pub(super) kind: Kind,
@@ -58,7 +58,7 @@ impl LatchRecord {
         text
     }
 
-    /// Reads what follows the tag of such a text.
+    /// Reads the part of such a text after its tag.
     pub(crate) fn from_text(rest: &str) -> Option<LatchRecord> {
         let mut pieces = rest.split('|');
         let [left, keep, until, forgotten] = read_exact(pieces.next()?)?;

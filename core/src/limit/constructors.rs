@@ -23,7 +23,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// assert_eq!(LOGIN.capacity(), 20);
 /// ```
 ///
-/// An invalid text is a compile error that says what is wrong, and where:
+/// An invalid text is a compile error that names the problem and its place:
 ///
 /// ```compile_fail
 /// // "token-bucket 100/fortnight", column 18: expected a duration such as 60s, 5min, 1h30m or day

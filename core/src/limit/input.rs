@@ -7,7 +7,7 @@ use crate::error::ConfigError;
 use crate::exact::ok;
 use crate::words::is_word;
 
-/// What is wrong, and where: a byte offset, on a character boundary.
+/// The problem of a text, and its place: a byte offset, on a character boundary.
 #[derive(Clone, Copy)]
 pub(crate) struct Refusal {
     pub(super) offset: usize,

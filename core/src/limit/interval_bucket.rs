@@ -67,7 +67,7 @@ impl IntervalBucket {
 }
 
 impl IntervalBucket {
-    /// Parses the text after its word, which it shares with the token bucket; that one tells the two apart.
+    /// Parses the text after its word, which it shares with the token bucket, whose parser distinguishes the two.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         TokenBucket::parse(input)
     }

@@ -31,11 +31,12 @@ pub(crate) struct Row {
 pub(crate) enum Algorithm<'a> {
     /// By a state of a few integers.
     Machine(&'a dyn Machine),
-    /// By a list of what was admitted.
+    /// By a list of the admitted requests.
     Log(&'a SlidingLog),
 }
 
-/// Makes of each row `Kind { ARM of Algorithm, tag, word, script, config LEN, given LEN, state LEN }` what a kind needs.
+/// Makes the items of each kind from its row `Kind { ARM of Algorithm, tag, word, script, config LEN, given LEN, state
+/// LEN }`.
 macro_rules! kinds {
     (
         $(#[$doc:meta])*
@@ -173,7 +174,7 @@ macro_rules! kinds {
     };
     (@is_log Machine) => { false };
     (@is_log Log) => { true };
-    // A log has no state of constant size, and a state alone does not say what calls carry.
+    // A log has no state of constant size, and a state alone does not determine the numbers that calls carry.
     (@meter $arm:ident $kind:ident $given:tt $state:literal) => {};
 }
 

@@ -206,7 +206,7 @@ impl Entries {
         self.chunks.retain(|chunk| !chunk.is_empty());
     }
 
-    /// Takes the newest entries out of the last chunk if there are none beside it.
+    /// Takes the newest entries out of the last chunk if there are none outside of chunks.
     fn refill(&mut self) {
         let Some(chunk) = self.chunks.back_mut().filter(|_| self.newest.is_empty()) else { return };
         let from = chunk.len().saturating_sub(MAX_NEWEST);

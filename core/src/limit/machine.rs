@@ -72,7 +72,7 @@ pub(crate) trait Machine {
     /// that no longer counts.
     fn counted(&self, state: State, window: u64) -> Option<usize>;
 
-    /// Returns what identifies the state's window; `None` for a bucket, which has no windows and empties as time
+    /// Returns the identity of the state's window; `None` for a bucket, which has no windows and empties as time
     /// passes.
     fn window_of(&self, _state: State) -> Option<u64> {
         None

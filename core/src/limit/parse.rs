@@ -19,7 +19,7 @@ impl Limit {
     /// Returns the limit of this text, for [`limit!`](crate::limit!) when a program is compiled.
     ///
     /// # Panics
-    /// If the text is not a limit, with what is wrong and where.
+    /// If the text is not a limit, with the problem and its place.
     #[doc(hidden)]
     #[track_caller]
     pub const fn literal(text: &str) -> Limit {
@@ -99,7 +99,7 @@ const fn read_all(input: &mut Input<'_>) -> Result<Limit, Refusal> {
 /// Parses a duration such as `60s`, `day` or `1h30m`.
 ///
 /// # Errors
-/// [`ParseError`] with the place and what was expected there.
+/// [`ParseError`] with the place and the input expected there.
 pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
     read_to_end(text, |input| input.duration())
 }
@@ -107,7 +107,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, ParseError> {
 /// Parses a rate such as `5/s` or `1000 per hour`: an amount and its period.
 ///
 /// # Errors
-/// [`ParseError`] with the place and what was expected there.
+/// [`ParseError`] with the place and the input expected there.
 pub fn parse_rate(text: &str) -> Result<(u64, Duration), ParseError> {
     read_to_end(text, |input| Ok((input.number()?, input.per()?)))
 }
@@ -121,7 +121,7 @@ fn read_to_end<T>(
     all.map_err(|refusal| refusal.of(text))
 }
 
-/// A refused string, with what is wrong and where.
+/// A refused string, with the problem and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
@@ -137,7 +137,7 @@ impl Refusal {
 }
 
 impl Problem {
-    /// Returns the problem in words, without what was found.
+    /// Returns the problem in words, without the input that was found.
     const fn words(&self) -> Words {
         let expected = Words::new().with("expected ");
         match self {

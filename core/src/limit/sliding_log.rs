@@ -27,7 +27,7 @@ impl SlidingLog {
     /// The largest limit, 2^20. It bounds the number of entries, and so the time that a command takes.
     pub const MAX_LIMIT: u64 = 1 << 20;
 
-    /// The most newest entries beside the head of a record.
+    /// The most newest entries, which a record keeps outside of its chunks.
     #[doc(hidden)]
     pub const MAX_NEWEST: usize = log_entries::MAX_NEWEST;
 
@@ -102,9 +102,8 @@ impl Kind for SlidingLog {
 }
 
 impl SlidingLog {
-    /// Returns the state at `now`, or at its last admission if that is later (D10): what was admitted less than a
-    /// window ago. Of two logs that share entries, one never counts more of them because it begins in the other's
-    /// state.
+    /// Returns the state at `now`, or at its last admission if that is later (D10): the cost admitted less than a
+    /// window ago. If two logs share entries, neither counts more of them because it begins in the other's state.
     pub(crate) fn settle(&self, state: LogState, entries: &Entries, now: u64) -> LogState {
         let first = (now.max(state.last) + 1).saturating_sub(self.window_us);
         LogState { used: state.used.min(entries.since(first)), ..state }
@@ -114,8 +113,8 @@ impl SlidingLog {
         self.limit.saturating_sub(state.used)
     }
 
-    /// Returns when the smallest prefix of what counts frees enough for `cost`; `None` if it fits now, or never can
-    /// (D3). What is not among the entries yet was `added` at the last admission.
+    /// Returns when the smallest prefix of the entries that count frees enough for `cost`; `None` if it fits now,
+    /// or never can (D3). `added` is the cost of the last admission that is not among the entries yet.
     pub(crate) fn freed_at(
         &self,
         state: LogState,

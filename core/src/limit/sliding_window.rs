@@ -15,8 +15,8 @@ use crate::exact::{
     MAX_COUNT, MAX_EXACT, config_count, config_micros, least, mul_div_ceil, mul_div_floor, ok,
 };
 
-/// At most `limit` by an estimate: what the running window admitted, plus the share of the
-/// previous window's that the last `window` still covers.
+/// At most `limit` by an estimate: the running window's admissions, plus the share of the previous window's that the
+/// last `window` still covers.
 ///
 /// It keeps two counts instead of a log, and pays with precision. Envelope (E3): in any span T at
 /// most `limit * (1 + T / window)` is admitted, so up to twice the limit within one window.
@@ -129,7 +129,7 @@ impl Kind for SlidingWindow {
     }
 }
 
-/// The state: what was admitted in the window before that of `last`, and in that of `last`; and `last`, when the latest
+/// The state: the cost admitted in the window before that of `last`, and in that of `last`; and `last`, when the latest
 /// request was admitted. In a settled state that is the time that it counts for.
 impl Machine for SlidingWindow {
     fn capacity(&self) -> u64 {

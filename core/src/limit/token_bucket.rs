@@ -25,18 +25,18 @@ pub type TokenBucket = Bucket<false>;
 /// A queue that drains continuously, `amount` per `period`, and has room for `queue` units, including those of the
 /// arriving request.
 ///
-/// It says when, not only whether. A request with room is admitted and told its turn
-/// ([`Decision::turn_after`](crate::Decision::turn_after)), after all that was in the queue before it has drained. It
-/// must not go ahead before. Turns are in the order of admission. A request without room is denied, as a
-/// [`TokenBucket`] of that burst denies it: both are one machine, and this one spreads out what the other one lets
-/// through at once.
+/// It says when, not only whether. The decision on an admitted request has its turn
+/// ([`Decision::turn_after`](crate::Decision::turn_after)), which comes once everything in the queue before it has
+/// drained. The request must not go ahead before. Turns are in the order of admission. A request without room is
+/// denied, as a [`TokenBucket`] of that burst denies it: both are one machine, and this one spreads out the requests
+/// that the other one lets through at once.
 ///
 /// A request of cost c waits for at most `(queue - c) * period / amount` (D13). Envelope (E6): in any span of T
 /// microseconds, the requests whose turn it is, without the last, cost less than `amount * T / period` in all.
 /// Admissions stay within E4, with `queue` as the burst.
 ///
-/// A refund makes the queue shorter for later requests, and a penalty longer. Turns that have been told stay, so after
-/// a refund E6 holds for those told from then on.
+/// A refund makes the queue shorter for later requests, and a penalty longer. Turns that have been given stay, so
+/// after a refund E6 holds for those given from then on.
 pub type LeakyBucket = Bucket<true>;
 
 /// A [`TokenBucket`], or, if requests have turns, a [`LeakyBucket`].
@@ -64,7 +64,7 @@ impl TokenBucket {
         Bucket::sized(amount, period, burst)
     }
 
-    /// Parses what stands behind its word, or behind that of an [`IntervalBucket`], which is the same.
+    /// Parses the text after its word, or after that of an [`IntervalBucket`], which is the same.
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let amount = ok!(input.number());
@@ -187,8 +187,8 @@ where
     }
 }
 
-/// The state: what is missing from a full bucket, in parts, and the time for which that holds. For a queue, that is
-/// what waits.
+/// The state: the deficit of the bucket, in parts, and the time for which it holds. For a queue, the deficit is the
+/// cost that waits.
 impl<const TURNS: bool> Machine for Bucket<TURNS> {
     fn capacity(&self) -> u64 {
         self.burst
@@ -259,7 +259,7 @@ impl<const TURNS: bool> Machine for Bucket<TURNS> {
         }
     }
 
-    /// Nothing is missing, which takes no division to tell, and the time is not one before the latest.
+    /// Returns whether nothing is missing, which takes no division, and the time is not before the latest.
     #[inline]
     fn is_fresh(&self, state: State, now: u64) -> bool {
         let State([deficit, last, _]) = self.settle(Some(state), now);

@@ -70,7 +70,7 @@ fn whole_hours(minutes: i32) -> Option<String> {
 }
 
 /// Returns the only zone whose name or city is this text, but for a mistyped letter, or two in a long one. A short word
-/// is taken for what it is: one letter off `PST` is the `EST` of another coast.
+/// is taken literally: one letter off `PST` is the `EST` of another coast.
 fn similar(text: &str) -> Option<String> {
     let city = |name: &'static str| name.rsplit('/').next().unwrap_or(name);
     let written = text.rsplit('/').next().unwrap_or(text);

@@ -22,8 +22,8 @@ use crate::reply::{read_head, read_whole};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
-/// An adjustment of a key, besides admitting single requests: taking what is left, giving back, charging by force, and
-/// blocking.
+/// An adjustment of a key, besides admitting single requests: taking all that is left, giving back, charging by force,
+/// and blocking.
 ///
 /// Sent again after a lost answer, it runs once more, unless it has an id: see [`Adjust::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Operation {
 
 impl Adjust {
     /// Takes as much as is left, up to `most` (at least 1), admitted and charged as one request of that cost. Its turn
-    /// in a [`LeakyBucket`](crate::LeakyBucket) is not told.
+    /// in a [`LeakyBucket`](crate::LeakyBucket) is not reported.
     ///
     /// # Errors
     /// [`CostError::Zero`].
@@ -91,8 +91,8 @@ impl Adjust {
         Adjust::new(limit, Operation::TakeUpTo, most)
     }
 
-    /// Gives back up to `cost` (at least 1) of what is charged now, the latest first, and never more: an unused key has
-    /// nothing to give back, and what is given back does not come back by itself again.
+    /// Gives back up to `cost` (at least 1) of the present charge, the latest first, and never more: an unused key has
+    /// nothing to give back, and a refunded charge does not come back by itself again.
     ///
     /// # Errors
     /// [`CostError::Zero`].
@@ -176,7 +176,7 @@ impl Adjust {
 fn refund(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
     let parts = &mut transaction.key.parts;
     let used = parts.iter().map(LimitState::used).max().unwrap_or_default();
-    // What a window gives back may be that of a reservation.
+    // The charge that a window gives back may be that of a reservation.
     if used > 0 && parts.iter().any(|part| !part.is_log() && !part.limit.is_bucket()) {
         transaction.reservations = None;
     }

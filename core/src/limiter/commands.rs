@@ -196,8 +196,8 @@ impl Run for Acquire {
 
 /// A command that admits each of several requests in order, at one time, each as if sent singly.
 ///
-/// The requests have no ids: if the answer is lost, so is what was charged. A request that must be safe to repeat is
-/// an [`Acquire`] of its own.
+/// The requests have no ids: if the answer is lost, so is the charge. A request that must be safe to repeat is an
+/// [`Acquire`] of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireEach {
     limit: Limit,

@@ -9,9 +9,9 @@ use crate::limit::State;
 /// Returns the state of new limits, given as if never used, in place of `old` ones; the most charged of those was
 /// `most`. `None` for a log that is made from the record's entries.
 ///
-/// What was used stays used, so that right after a change at most the new capacity less that remains. A limit that was
-/// there before is unchanged. One that replaced another of its kind carries over what is charged and, as far as it can,
-/// when that comes back. Any other begins with the most that was charged.
+/// The used capacity stays used, so that right after a change at most the new capacity less that remains. A limit that
+/// was there before is unchanged. One that replaced another of its kind carries over the charge and, as far as it can,
+/// the time at which that comes back. Any other begins with the most that was charged.
 pub(super) fn convert(
     fresh: &[LimitState],
     old: &[LimitState],

@@ -51,8 +51,8 @@ impl KeyState {
         KeyState { now, max_wait: MaxWait::ENDLESS, blocked_until: None, parts }
     }
 
-    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and returns what follows them; `None` if
-    /// the limits cannot be in such states. Counters need not have been settled.
+    /// Reads the states that [`KeyState::numbers`] gave, here or in a script, and returns the numbers after them;
+    /// `None` if the limits cannot be in such states. Counters need not have been settled.
     pub(crate) fn read<'a>(
         limits: &[Single],
         now: Timestamp,
@@ -408,7 +408,7 @@ impl LimitState {
 
 /// Which of several limits binds: see [`Decision::binding`].
 fn binding(parts: &[Part]) -> Option<usize> {
-    // Of equals the first one: `max_by_key` would take the last.
+    // The first of equals: `max_by_key` would take the last.
     let first_max = |key: &dyn Fn(&Part) -> Option<Duration>| {
         let mut best: Option<(usize, Duration)> = None;
         for (index, part) in parts.iter().enumerate() {

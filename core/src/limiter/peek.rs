@@ -76,7 +76,7 @@ impl Run for Peek {
     }
 }
 
-/// Forgets what was admitted, including request ids: the key is fresh again. Returns whether anything was stored.
+/// Forgets all admissions, including request ids: the key is fresh again. Returns whether anything was stored.
 ///
 /// Works on the record of any limiter, under any limit. A stored limit (see [`SetLimit`](crate::SetLimit)) is forgotten
 /// too.

@@ -171,7 +171,7 @@ impl Requests {
         self.next = (self.next + 1) % REMEMBERED_REQUESTS;
     }
 
-    /// Reads what follows the state of a record of these limits: `head`, then each in a text of its own.
+    /// Reads the requests after the state of a record of these limits: `head`, then each in a text of its own.
     pub(crate) fn read<'a>(
         head: &str,
         texts: impl Iterator<Item = &'a str>,
@@ -204,7 +204,7 @@ impl fmt::Display for Requests {
     }
 }
 
-/// The word before what a record says of all its requests.
+/// The word before the numbers that all requests of a record share.
 pub(crate) const REQUESTS: &str = "q";
 
 impl Remembered {
@@ -215,7 +215,7 @@ impl Remembered {
         let what = What::read(fields.next()?)?;
         let &[now, ref told @ ..] = &read_numbers(fields.next()?)?[..] else { return None };
         let now = Timestamp::from_micros(now).ok()?;
-        // Only what was admitted or done is remembered.
+        // Only admitted requests and operations that ran are remembered.
         match what {
             What::Acquire(cost) => {
                 drop(wire::recall(limits, cost, now, told).filter(|_| cost > 0)?)

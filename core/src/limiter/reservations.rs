@@ -2,8 +2,8 @@
 //!
 //! A reservation is given back exactly, so that the limit then stands as if less had been charged at that time. The
 //! state that a limiter's own record keeps for that does not grow with the number of open ones:
-//! - Each reservation has a record of its own, under a key [beside](crate::key_beside) the limiter's, which only its
-//!   maker and its settler know. It expires by itself.
+//! - Each reservation has a record of its own, under a [second key](crate::key_beside), which only its maker and its
+//!   settler know. It expires by itself.
 //! - A window, and a log's entry, only grow until they are gone. The reservation's charge is there as long as they are:
 //!   its record names them.
 //! - A bucket empties meanwhile, and would have been empty earlier without the reservation. The part that still counts
@@ -29,11 +29,11 @@ use crate::limit::{LogState, Single};
 use crate::record::{Body, Record, letters, read_numbers};
 use crate::time::Timestamp;
 
-/// How many reservations can be open under a bucket so that each is given back exactly. With more, part of what could
-/// be given back may stay charged. Reservations that expired unsettled count as long as their charge does.
+/// How many reservations can be open under a bucket so that each is given back exactly. With more, part of the refund
+/// may stay charged. Reservations that expired unsettled count as long as their charge does.
 pub const EXACT_RESERVATIONS: usize = 8;
 
-/// What a limiter's record knows of its reservations.
+/// The part of a limiter's record about its reservations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reservations {
     /// The generation since its last reset or change of limit; never zero.
@@ -86,7 +86,7 @@ impl Steps {
                 (end, open) = (end - 1, open + step.open);
             }
         }
-        // What is left is as low as the step before.
+        // The open reservations of the removed steps are as low as the step before.
         if let Some(before) = self.steps[..end].last_mut() {
             before.open += open;
         }
@@ -155,7 +155,7 @@ impl Reservations {
         }
     }
 
-    /// Reads what follows the state of a record of these limits.
+    /// Reads the reservations after the state of a record of these limits.
     pub(crate) fn read(text: &str, limits: &[Single]) -> Option<Self> {
         let numbers = read_numbers(text)?;
         let buckets = limits.iter().filter(|limit| limit.is_bucket()).count();
@@ -211,7 +211,7 @@ pub(crate) struct ReservationRecord {
     pub(super) now: Timestamp,
     pub(super) until: Timestamp,
     limits: Vec<Single>,
-    /// What else the answer to that follows from: see [`wire::recall`] and [`adjust::recall`].
+    /// The other numbers of the answer: see [`wire::recall`] and [`adjust::recall`].
     told: Vec<u64>,
 }
 
@@ -265,14 +265,14 @@ impl ReservationRecord {
             .expect("at most MAX_SPAN after an accepted time")
     }
 
-    /// Returns what its answer follows from, if it was given under these limits.
+    /// Returns the numbers of its answer, if it was given under these limits.
     pub(super) fn told_under(&self, limits: &[Single]) -> Option<&[u64]> {
         let is_alike = self.limits.len() == limits.len()
             && self.limits.iter().zip(limits).all(|(own, other)| own.acts_as(other));
         is_alike.then_some(&self.told[..])
     }
 
-    /// Reads what follows the tag.
+    /// Reads the text after the tag.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let numbers = read_numbers(text)?;
         if numbers.iter().any(|number| *number >= MAX_EXACT) {

@@ -43,7 +43,7 @@ use crate::time::Timestamp;
 /// ```
 ///
 /// A reservation that is not settled stays charged as estimated, since its caller may have used it. Each has a record
-/// of its own, [beside](Command::beside) the limiter's, so that any number can be open.
+/// of its own, under a [second key](Command::beside), so that any number can be open.
 ///
 /// Sent again after a lost answer, it gets the same answer, and nothing more is charged. Its id must be new: one that
 /// is known for anything else is [`RecordError::OperationReused`].
@@ -230,12 +230,12 @@ fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> 
 
 /// Settles a [`Reservation`]: charges its true cost instead of the estimate.
 ///
-/// Every later decision is then as if the true cost had been charged when it was reserved. What came back by itself
-/// meanwhile does not come back again, and the windows and intervals that a reservation began go on. The part above the
-/// estimate is charged now, like an [`Adjust::penalty`](crate::Adjust::penalty).
+/// Every later decision is then as if the true cost had been charged when it was reserved. A charge that came back by
+/// itself meanwhile does not come back again, and the windows and intervals that a reservation began go on. The part
+/// above the estimate is charged now, like an [`Adjust::penalty`](crate::Adjust::penalty).
 ///
 /// Less is given back, and the rest stays charged, if more than [`EXACT_RESERVATIONS`](crate::EXACT_RESERVATIONS) of a
-/// bucket are open, as [`Settlement::Settled`] tells. Nothing is given back if the key was reset, has come under
+/// bucket are open, as [`Settlement::Settled`] reports. Nothing is given back if the key was reset, has come under
 /// another limit, or a window of it was refunded since.
 ///
 /// Sent again after a lost answer, it gets the same answer for at least as long as the reservation's hold.
@@ -268,7 +268,7 @@ pub enum Settlement {
 }
 
 impl Settle {
-    /// Creates a settlement with the true cost of what was reserved under this limit; zero cancels it.
+    /// Creates a settlement of a reservation under this limit with its true cost; zero cancels it.
     pub fn new(limit: impl Into<Limit>, reservation: &Reservation, actual: u64) -> Self {
         // No limit has more.
         let actual = actual.min(MAX_COUNT);
@@ -386,7 +386,7 @@ impl Run for Settle {
         let told = adjust::told(amount, &transaction.key, &freed);
         let after = transaction.key.peek(1, &freed);
         let until = known.answer_until();
-        // What is none of the key's now leaves it as it is.
+        // A reservation that is not the key's now leaves it unchanged.
         if amount > 0 || given.is_some() {
             transaction.commit(now, true);
         }

@@ -14,10 +14,10 @@ use crate::time::Timestamp;
 /// Stores a limit under its key, and returns whether it was stored.
 ///
 /// From then on a [`WithStoredLimit`](crate::WithStoredLimit) is under it, and a command with a limit of its own is
-/// refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets it together with what was used.
+/// refused ([`RecordError::LimitIsStored`]). A [`Reset`](crate::Reset) forgets it together with all usage.
 ///
-/// What was used of another limit stays used, as with any change of limits (see [`Limit`](crate::Limit)), even if that
-/// one was not stored; a block stays.
+/// Capacity used under another limit stays used, as with any change of limits (see [`Limit`](crate::Limit)), even if
+/// that one was not stored; a block stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetLimit {
     limit: StoredLimit,
@@ -53,7 +53,7 @@ impl SetLimit {
         SetLimit { limit, mode: Mode::IfAbsent }
     }
 
-    /// Stores this limit and forgets all else that the key holds: what was used, requests, and a block.
+    /// Stores this limit and forgets all else that the key holds: usage, requests, and a block.
     pub fn afresh(limit: StoredLimit) -> Self {
         SetLimit { limit, mode: Mode::Afresh }
     }

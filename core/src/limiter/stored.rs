@@ -49,22 +49,22 @@ impl StoredLimit {
     /// The default time that a limit is kept, and the longest: half of [`MAX_SPAN`](crate::MAX_SPAN) or 35 years.
     pub const LONGEST_KEPT: Duration = Duration::from_micros(MAX_SPAN_US / 2);
 
-    /// Creates a limit on what all clients use together, kept for [`StoredLimit::LONGEST_KEPT`]. Its rate is told in
-    /// lowest terms: 60 in a minute as 1 in a second.
+    /// Creates a limit on the usage of all clients together, kept for [`StoredLimit::LONGEST_KEPT`]. Its rate is in
+    /// lowest terms: 60 in a minute is 1 in a second.
     pub fn new(limit: impl Into<Limit>) -> Self {
         let terms = Terms { scope: Scope::Overall, keep_us: MAX_SPAN_US / 2 };
         StoredLimit { limit: limit.into().in_lowest_terms(), terms }
     }
 
-    /// Makes it a limit on what each client uses by itself.
+    /// Makes it a limit on the usage of each client by itself.
     pub fn per_client(self) -> Self {
         let terms = Terms { scope: Scope::PerClient, ..self.terms };
         StoredLimit { terms, ..self }
     }
 
     /// Keeps it for `keep` (whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN)) after the last request
-    /// that was admitted or changed anything, under a limit per client after the last request; and for as long as what
-    /// was used counts. Then it is dropped.
+    /// that was admitted or changed anything, under a limit per client after the last request; and for as long as any
+    /// usage counts. Then it is dropped.
     ///
     /// # Errors
     /// [`ConfigError`] for a time of zero, with a fraction of a microsecond, or out of range.
@@ -112,7 +112,7 @@ impl StoredLimit {
         Some(StoredLimit { terms: record.policy?.terms, ..StoredLimit::new(record.limit()?) })
     }
 
-    /// Returns what a packed record of this limit begins with, if it has a fast path.
+    /// Returns the first bytes of a packed record of this limit, if it has a fast path.
     pub(super) fn packed_head(&self) -> Option<Vec<u8>> {
         let counter = self.limit.counter()?;
         let letters = [self.terms.scope.letter() as u8, counter.row().tag.as_bytes()[0]];
@@ -192,7 +192,7 @@ impl Scope {
     }
 }
 
-/// What a record says if its limit is stored for all to follow.
+/// The terms of a record whose limit is stored for all to follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     pub(super) terms: Terms,
@@ -214,7 +214,7 @@ impl Policy {
         Policy { until: None, ..self }
     }
 
-    /// Reads what follows the tag: this, and the record's own text.
+    /// Reads the text after the tag: the policy, and the record's own text.
     pub(crate) fn read(text: &str) -> Option<(Self, &str)> {
         let mut words = text.splitn(4, ' ');
         let scope = match words.next()? {
@@ -264,8 +264,8 @@ impl Record {
         Limit::all(&limits).ok()
     }
 
-    /// Whether some sequence of calls can have written the end of a stored limit: it is no later than that of what
-    /// a call can ask for, or than the state counts.
+    /// Whether some sequence of calls can have written the end of a stored limit: it is no later than the latest end
+    /// that a call can ask for, or than the state counts.
     pub(crate) fn has_sound_policy(&self) -> bool {
         let until = self.policy.and_then(|policy| policy.until).unwrap_or_default();
         let written = || Record { policy: self.policy.map(Policy::written), ..self.clone() };
@@ -316,14 +316,14 @@ pub(super) fn under_own_limit<T>(
     }
 }
 
-/// Runs a command under a stored limit with these terms, which are stored with what it writes.
+/// Runs a command under a stored limit with these terms, which are stored with its writes.
 pub(super) fn under_terms<T>(
     slot: &mut Option<Record>,
     terms: Terms,
     now: Timestamp,
     run: impl FnOnce(&mut Option<Record>) -> T,
 ) -> T {
-    // A record that has none has them meanwhile, with an end: what is written then has none.
+    // A record without terms has them meanwhile, with an end: a record that was just written has none.
     let unstored = Policy { terms, until: Some(now.as_micros()) };
     let plain = slot.as_mut().filter(|record| record.policy.is_none());
     let was_plain = plain.map(|record| record.policy = Some(unstored)).is_some();

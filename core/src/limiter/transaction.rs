@@ -1,4 +1,4 @@
-//! One operation on the record of a key: its limits' states, what is charged, and what is written.
+//! One operation on the record of a key: its limits' states, its charges, and its write.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ impl GroupRecord {
         self.parts.iter().map(forget_at).max().unwrap_or_default()
     }
 
-    /// Returns whether the fast path can tell from the states until when it was kept: so it leaves an equal expiry
+    /// Returns whether the fast path can derive the old expiry from the states: it then leaves an equal expiry
     /// unchanged.
     pub(crate) fn has_known_end(&self) -> bool {
         (self.parts.len() == 1 || !self.has_log())
@@ -66,14 +66,14 @@ fn most_used(parts: &[LimitState]) -> Option<u64> {
 /// One operation on a key's record. Nothing is written before [`Transaction::commit`].
 pub(crate) struct Transaction<'r> {
     pub(crate) key: KeyState,
-    /// What the record knows of its reservations.
+    /// The record's reservations.
     pub(super) reservations: Option<Reservations>,
     slot: &'r mut Option<Record>,
     /// Whether the record was written under another limit. It is then written whatever the operation's outcome.
     converted: bool,
     /// Whether the record's entries count.
     keeps_entries: bool,
-    /// What is added to the entries, all at one time.
+    /// The cost that is added to the entries, all at one time.
     added: u64,
 }
 
@@ -122,13 +122,13 @@ impl<'r> Transaction<'r> {
         if !parts.iter().any(|part| part.is_none_or(|part| part.is_log())) {
             self.keeps_entries = false;
         }
-        // What counted for any of the old logs.
+        // The state of the old log that counted most.
         let longest = old.iter().filter_map(LimitState::log).map(|(_, state)| state);
         let longest = longest.max_by_key(|state| state.used).unwrap_or_default();
         let entries = stored(self.slot, self.keeps_entries);
         let carried = most.min(SlidingLog::MAX_CARRIED);
         for (part, fresh) in parts.iter_mut().zip(&self.key.parts) {
-            // What is left are logs that the old record knows nothing of, but for its entries.
+            // The rest are logs of which the old record has nothing but its entries.
             part.get_or_insert_with(|| match entries {
                 Some(_) => settle(&LimitState { state: longest.into(), ..*fresh }, entries, now),
                 None => {

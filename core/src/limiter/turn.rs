@@ -127,7 +127,7 @@ impl Command for TakeTurn {
 ///
 /// Do not repeat it after a lost answer: if it had run before, it would get [`Cancellation::NotLast`]. If a second
 /// request of the same cost was admitted in the very microsecond of the first, after that was given back, it would give
-/// back the second one's turn: the record cannot tell the two apart. (The same holds if the key was reset or the first
+/// back the second one's turn: the record cannot distinguish the two. (The same holds if the key was reset or the first
 /// one refunded between them.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelTurn {

@@ -64,9 +64,9 @@ const NO_TIME: u64 = 0;
 /// The tag of a record of several limits.
 pub(crate) const COMPOSITE_TAG: &str = "C1";
 
-/// The reply of an acquire or a peek, without its decisions. A reply of one number is a bucket's deficit now, or what
-/// counted in a log before it admitted one cost, and its time is read as zero: decisions have only spans, so none
-/// depends on it.
+/// The reply of an acquire or a peek, without its decisions. A reply of one number is a bucket's deficit now, or the
+/// cost that counted in a log before it admitted one cost, and its time is read as zero: decisions have only spans,
+/// so none depends on it.
 pub(super) struct Reply {
     pub(super) now: Timestamp,
     is_one_number: bool,
@@ -153,7 +153,7 @@ impl Reply {
     fn key_state(&self, limit: &Limit, costs: usize) -> Result<(KeyState, Vec<Freed>), ReplyError> {
         let read = KeyState::read(&limit.singles(), self.now, &self.numbers);
         let (key, times) = read.ok_or(ReplyError::Unexpected)?;
-        // One number tells of no such time: the cost fits.
+        // A reply of one number has no such time: the cost fits.
         let times = if self.is_one_number { &[NO_TIME] } else { times };
         let freed = read_freed(&key.parts, costs, times).ok_or(ReplyError::Unexpected)?;
         Ok((KeyState { blocked_until: self.blocked_until, ..key }, freed))

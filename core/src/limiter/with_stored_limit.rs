@@ -118,7 +118,7 @@ impl<C: LimitCommand> WithStoredLimit<C> {
         WithStoredLimit { command, default: None, is_on_slow_path: false }
     }
 
-    /// Creates it from this command; if no limit is stored, it uses `default`, which is stored with what the command
+    /// Creates it from this command; if no limit is stored, it uses `default`, which is stored with the command's
     /// writes. A key that was used without a stored limit is converted, as by [`SetLimit`].
     pub fn or_under(command: &C, default: StoredLimit) -> Self {
         let command = command.under(default.limit());
@@ -135,7 +135,7 @@ impl<C: LimitCommand> WithStoredLimit<C> {
         self.command.under(self.given(limit).limit())
     }
 
-    /// The stored limit with what the command's own one gives to calls, where they are alike.
+    /// Returns the stored limit with the numbers that the command's own one gives to calls, where they are alike.
     fn given(&self, limit: StoredLimit) -> StoredLimit {
         StoredLimit::from_parts(limit.limit().given_by(&self.command.limit()), limit.terms())
     }
@@ -144,7 +144,7 @@ impl<C: LimitCommand> WithStoredLimit<C> {
 impl<C: LimitCommand> Command for WithStoredLimit<C> {
     type Outcome = StoredLimitOutcome<C::Outcome>;
 
-    /// That of the command, which takes any limit, and what is to be done with the stored one.
+    /// The call of the command, which takes any limit, then its longest wait and the terms of the default.
     fn encode_text(&self) -> TextCall {
         let (call, max_wait) = (self.command.encode_text(), self.command.max_wait());
         match self.default {
@@ -153,7 +153,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         }
     }
 
-    /// The longest wait, how many costs there are, the costs, and what the record of the default begins with.
+    /// The longest wait, the number of costs, the costs, and the first bytes of a record of the default.
     fn encode_packed(&self) -> Option<PackedCall> {
         let costs = self.command.fast_costs().filter(|_| !self.is_on_slow_path)?;
         let default = match self.default {

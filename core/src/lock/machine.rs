@@ -54,7 +54,7 @@ impl Operation {
         Ok(reply(answer))
     }
 
-    /// What is told without anything to do: it was done before, or comes too late.
+    /// Returns the answer of an operation that changes nothing: it ran before, or comes too late.
     fn answered(&self, record: &LockRecord, now: Timestamp) -> Result<Option<Answer>, RecordError> {
         let micros = now.as_micros();
         Ok(match self.action {

@@ -1,10 +1,10 @@
 //! The reentrant lock: leases, hold counts, fencing tokens, and operations that are safe to repeat.
 //!
-//! What it promises, with the names that tests cite:
+//! Guarantees, with the names that tests cite:
 //!
 //! - **L1** at most one live lease at any time of the store.
-//! - **L2** an owner holds as often as it acquired less what it released; the lock is free exactly
-//!   at zero, and after the lease or a forced release.
+//! - **L2** an owner's hold count is its acquires less its releases; the lock is free exactly at zero, and after the
+//!   lease or a forced release.
 //! - **L3** a release or a renewal by another owner, of a hold that has ended, or after the lease, changes nothing and
 //!   says so.
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
@@ -17,10 +17,10 @@
 //!   longer than that.
 //! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the grant as it
 //!   stands; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
-//!   and gets the same answer. What has ended is known while it is one of the last [`REMEMBERED`] holds that ended, and
-//!   the record is kept; a fresh grant forgets the oldest of so many. Beyond that a release is refused, and so is each
-//!   acquire whose `not_after` is not later than that of a forgotten hold: it may be a late copy. A new one is granted
-//!   with a later `not_after` ([`Answer::TooLate`]). A repeated renewal counts as a later one.
+//!   and gets the same answer. An ended hold is known while it is one of the last [`REMEMBERED`] and the record is
+//!   kept; a fresh grant forgets the oldest of those. Beyond that a release is refused, and so is each acquire whose
+//!   `not_after` is not later than that of a forgotten hold: it may be a late copy. A new one is granted with a later
+//!   `not_after` ([`Answer::TooLate`]). A repeated renewal counts as a later one.
 //!
 //! **Limitations.** A failover that loses an acknowledged grant lets a second owner in. Use the fencing token where
 //! that would do harm.
@@ -197,8 +197,8 @@ impl Operation {
     /// If it is refused, its owner gets a place at the end of the queue, or keeps its place. A place lasts for at least
     /// `span` after each poll of its owner, and at most half as much again: it is recorded at most once in half of
     /// that. While there are places, a free lock is granted only to the owner of the first one, which is notified by
-    /// name when the lock is released. Any other caller is told [`Answer::Queued`], waiting in line or not. A grant
-    /// ends a place, and so does [`Lock::withdraw`].
+    /// name when the lock is released. Any other caller gets [`Answer::Queued`], waiting in line or not. A grant ends a
+    /// place, and so does [`Lock::withdraw`].
     ///
     /// There are at most [`MAX_QUEUED`] places. A later waiter is refused, and has none until it polls again.
     pub fn queued(self, span: Duration) -> Self {

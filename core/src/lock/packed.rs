@@ -12,7 +12,7 @@ impl LockRecord {
     /// Returns the bytes of a record of this text; `None` if it is not a record, or has no such form.
     pub(crate) fn pack_text(text: &str) -> Option<Vec<u8>> {
         let rest = text.strip_prefix(Self::TAG)?.strip_prefix(' ')?;
-        // Not what nobody writes: zeros in front of numbers.
+        // Texts that no script writes are refused: zeros in front of numbers.
         let record = LockRecord::from_text(rest).filter(|record| record.to_text() == text)?;
         record.packed()
     }
@@ -50,7 +50,7 @@ impl LockRecord {
         Some(bytes)
     }
 
-    /// Reads what follows the tag and its colon.
+    /// Reads the bytes after the tag and its colon.
     pub(crate) fn unpacked(bytes: &[u8]) -> Option<LockRecord> {
         let mut rest = Rest(bytes);
         let mut numbers = [0; 6];
@@ -164,7 +164,7 @@ mod tests {
             let all = entry.repeat(counts[0].into());
             crate::record::text_of(&[&free[..entries], &counts, &all, more].concat())
         };
-        // Of each the most that there can be, and one more.
+        // The most of each that there can be, and one more.
         let (most, held) = (REMEMBERED as u8, MAX_HOLDS as u8);
         assert_ne!(with(&expired, [most, 0], b""), "K2 ?");
         assert_eq!(with(&expired, [most + 1, 0], b""), "K2 ?");

@@ -10,14 +10,14 @@ use crate::exact::LATEST_END;
 use crate::lease::is_bound;
 use crate::record::read_exact;
 
-/// How many of the latest ended holds the record remembers. A fresh grant forgets the oldest of so many, and keeps the
-/// latest `not_after` of those that it forgot.
+/// The number of ended holds that the record remembers, the latest ones. A fresh grant forgets the oldest if there are
+/// that many, and keeps the latest `not_after` of the forgotten ones.
 pub const REMEMBERED: usize = 4;
 
 /// The record of a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LockRecord {
-    /// Of the latest grant, as the deadline and the label.
+    /// The owner of the latest grant, to which `deadline` and `label` also belong.
     pub(super) owner: OwnerId,
     pub(super) deadline: u64,
     /// The latest token that was given out.
@@ -28,10 +28,10 @@ pub(crate) struct LockRecord {
     pub(super) wake: u64,
     /// By how much the token is ahead of the time of its grant.
     pub(super) ahead: u64,
-    /// The latest `not_after` of the holds that were forgotten: an acquire that is not for later may be of one of them.
+    /// The latest `not_after` of the forgotten holds: an acquire that is not for later may be of one of them.
     pub(super) forgotten: u64,
     pub(super) label: Option<Label>,
-    /// Of the present grant, the oldest first; none if the lock is free.
+    /// The holds of the present grant, the oldest first; none if the lock is free.
     pub(super) holds: Vec<Held>,
     /// The oldest first.
     pub(super) ended: Vec<Ended>,
@@ -132,7 +132,7 @@ impl LockRecord {
         text + &self.queue.to_string()
     }
 
-    /// Reads what follows the tag of such a text.
+    /// Reads the part of such a text after its tag.
     pub(crate) fn from_text(rest: &str) -> Option<LockRecord> {
         let mut places = rest.split('>');
         let mut pieces = places.next()?.split('|');

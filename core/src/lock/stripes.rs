@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Of the vectors that the authors publish.
+    /// Vectors that the authors publish.
     #[test]
     fn the_hash_is_fnv_1a() {
         for (text, hash) in [

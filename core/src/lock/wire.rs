@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    /// How long it is remembered, then what is its own.
+    /// The time for which it is remembered, then the operation's own arguments.
     fn encode_text(&self) -> TextCall {
         let Lock { lease_us, remember_us } = self.lock;
         let call = |script| TextCall::new(script).with(remember_us);

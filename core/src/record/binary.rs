@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::call::whole;
 use crate::exact::LATEST_END;
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 pub(crate) struct Rest<'a>(pub(crate) &'a [u8]);
 
 impl Rest<'_> {

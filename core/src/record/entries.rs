@@ -17,17 +17,17 @@ use crate::call::{packed, whole};
 use crate::exact::MAX_EXACT;
 use crate::limit::{Entries, Entry, MAX_IN_HEAD, last_of};
 
-/// What a chunk begins with in text.
+/// The first word of a chunk in text.
 const CHUNK: &str = "chunk";
 
-/// What stands after the head, and after the number of elements, if the head is text.
+/// The character after the head, and after the number of elements, if the head is text.
 const END_OF_TEXT: char = ';';
 
-/// The tag, the configuration and the state, and what follows it.
+/// The size of the tag, the configuration and the state, then that of the numbers after them.
 const PACKED_HEAD: usize = 3 + 8 * 4;
 const PACKED_CACHE: usize = 8 * 3;
 
-/// What is added to the number of elements if there are chunks.
+/// The number added to the number of elements if there are chunks.
 const CHUNKED: usize = 256;
 
 /// The elements of a record in text: the head, the chunks, and the newest entries, each by itself. One of cost 1, which
@@ -49,7 +49,7 @@ pub(super) fn texts(head: String, entries: &Entries) -> Vec<String> {
     older.chain(entries.newest.iter().map(newest)).collect()
 }
 
-/// Reads what follows the head.
+/// Reads the elements after the head.
 pub(super) fn read(texts: &[String]) -> Option<Entries> {
     let mut entries = Entries::default();
     for text in texts {
@@ -76,7 +76,7 @@ pub(super) fn to_bytes(list: &[String]) -> Vec<Vec<u8>> {
     in_bytes(list, None)
 }
 
-/// With so many entries in the head, or as many as after a call of the slow path.
+/// Returns the bytes with this many entries in the head, or as many as after a call of the slow path.
 fn in_bytes(list: &[String], in_head: Option<usize>) -> Vec<Vec<u8>> {
     let Some((head, others)) = list.split_first() else { return Vec::new() };
     match read(others) {

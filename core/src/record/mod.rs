@@ -40,7 +40,7 @@ pub struct Record {
     pub(crate) body: Body,
     /// Until this time, in microseconds, a limiter admits nothing; `None` if it is not blocked.
     pub(crate) blocked_until: Option<u64>,
-    /// What a limiter remembers; a lock has operations instead.
+    /// The requests that a limiter remembers; a lock has operations instead.
     pub(crate) requests: Requests,
     /// The reservations that it keeps.
     pub(crate) reservations: Option<Reservations>,
@@ -86,11 +86,10 @@ impl Body {
 pub enum Stored {
     /// A string. The numbers of a counter with only reservations after its state are kept in binary, so that `F1 10
     /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each; with only admitted
-    /// requests after it, so is the whole record, after `F1|`. Several counters are
-    /// `C1:`, the letters of their tags as one number, the first in its lowest byte, and the others. A lock with an
-    /// empty queue has such a form, too, which its plain scripts describe, and semaphores and read-write locks have no
-    /// other. The bytes of a fenced value are kept unchanged: in its text, a backslash and what is not UTF-8 are `\x`
-    /// and two digits.
+    /// requests after it, so is the whole record, after `F1|`. Several counters are `C1:`, the letters of their tags as
+    /// one number, the first in its lowest byte, and the others. A lock with an empty queue has such a form, too, which
+    /// its plain scripts describe, and semaphores and read-write locks have no other. The bytes of a fenced value are
+    /// kept unchanged: in its text, backslashes and bytes that are not UTF-8 are `\x` and two digits.
     Text(String),
     /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries for each
     /// chunk of older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
@@ -171,8 +170,8 @@ impl Record {
             && self.forget_at() == earlier.forget_at()
     }
 
-    /// Returns whether the fast path knows what is behind the state of a limiter's record, and of an `earlier` one: only
-    /// reservations, or, of a counter, only requests.
+    /// Returns whether the fast path knows all that follows the state of a limiter's record, and of an `earlier` one:
+    /// only reservations, or, of a counter, only requests.
     fn is_left_by_fast_path(&self, earlier: &Record) -> bool {
         let both = [self, earlier];
         let has_requests = both.iter().any(|record| !record.requests.is_empty());
@@ -281,7 +280,7 @@ impl Record {
         self.body.is_of(limits.iter())
     }
 
-    /// Puts a body into a slot at `now`, and keeps what is still needed of its record's memory.
+    /// Puts a body into a slot at `now`, and keeps the part of its record's memory that is still needed.
     #[inline]
     pub(crate) fn put(slot: &mut Option<Record>, body: Body, now: Timestamp) {
         match slot {

@@ -55,7 +55,7 @@ pub(super) fn pack_numbers(text: &str, is_log: bool) -> Option<Vec<u8>> {
     as_written(tag, [numbers, reserved].concat(), text)
 }
 
-/// What stands before the reservations, and their numbers, if there are any.
+/// Splits a text into the part before the reservations, and their numbers, if there are any.
 fn split_reserved(text: &str) -> Option<(&str, Vec<u64>)> {
     let Some((before, reserved)) = text.split_once(BEFORE_RESERVED) else {
         return Some((text, Vec::new()));
@@ -63,10 +63,11 @@ fn split_reserved(text: &str) -> Option<(&str, Vec<u64>)> {
     Some((before, read_numbers(reserved.strip_prefix(' ')?)?))
 }
 
-/// What stands before the numbers of reservations.
+/// The separator and the word before the numbers of reservations.
 const BEFORE_RESERVED: &str = "|r";
 
-/// The numbers of a counter and of what it says of all its requests, then the bytes of each id and its numbers.
+/// Packs a counter with requests: its numbers and those that all its requests share, then the bytes of each id and its
+/// numbers.
 fn pack_requests(text: &str) -> Option<Vec<u8>> {
     let (tag, rest) = text.split_once(' ')?;
     let mut pieces = rest.split('|');
@@ -166,7 +167,7 @@ pub(crate) fn letters<'a>(tags: impl IntoIterator<Item = &'a str>) -> u64 {
 fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
     let body = numbers.into_iter().flat_map(packed);
     let bytes: Vec<u8> = tag.bytes().chain([b':']).chain(body).collect();
-    // Not what nobody writes: zeros in front, or numbers that are not exact.
+    // Texts that no script writes are refused: zeros in front, or numbers that are not exact.
     (text_of(&bytes) == text).then_some(bytes)
 }
 

@@ -23,7 +23,7 @@ use crate::semaphore::SemaphoreRecord;
 /// The word before the time until which a key is blocked.
 pub(super) const BLOCKED: &str = "blocked";
 
-/// The word before what is kept of reservations.
+/// The word before the reservations.
 pub(super) const RESERVATIONS: &str = "r";
 
 /// The tags and configurations of the limits, and their states.
@@ -178,7 +178,7 @@ fn read_parts(tag: &str, rest: &str) -> Option<Vec<LimitState>> {
     for limit in limits {
         let (state, rest) = numbers.split_at_checked(limit.row().state_len)?;
         let part = LimitState { limit, state: State::read(state)? };
-        // What a log's state has to be depends on its entries as well.
+        // The soundness of a log's state depends on its entries as well.
         parts.push(Some(part).filter(|part| part.is_log() || part.is_sound())?);
         numbers = rest;
     }

@@ -191,8 +191,8 @@ impl Inspect {
     }
 }
 
-/// What is stored, without what has expired or is no longer remembered: the next write drops that, and it
-/// counts nowhere before (D9).
+/// Returns the record without its expired and forgotten parts: the next write drops those, and they count nowhere
+/// before (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<RwLockRecord, RecordError> {
     let now = now.accepted()?;
     let mut record = match slot {

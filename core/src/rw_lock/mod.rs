@@ -1,11 +1,11 @@
 //! The read-write lock: many readers or one writer, each on a lease of its own.
 //!
-//! What it promises, with the names that tests cite:
+//! Guarantees, with the names that tests cite:
 //!
 //! - **L1** while a writer's lease is live, no other owner's is.
-//! - **L2** an owner holds, for reading and for writing each, as often as it acquired less what it released. A hold
-//!   that could be granted is never refused, and a refusal says when its obstacle ends at the latest.
-//! - **L3** a release or a renewal of what is not held changes nothing and says so.
+//! - **L2** an owner's hold count, for reading and for writing each, is its acquires less its releases. A hold that
+//!   could be granted is never refused, and a refusal says when its obstacle ends at the latest.
+//! - **L3** a release or a renewal without a hold changes nothing and says so.
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
 //! - **L5** the fencing token grows with each fresh grant, of either kind, and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`.
@@ -103,7 +103,7 @@ impl RwLock {
         Duration::from_micros(self.remember_us)
     }
 
-    /// Acquires the lock to read, beside other readers, or holds it once more if `owner` reads already.
+    /// Acquires the lock to read, shared with other readers, or holds it once more if `owner` reads already.
     ///
     /// A request that arrives after `not_after`, by the store's time, is refused, so that a delayed duplicate cannot
     /// take the lock for a caller that has given up.
@@ -112,7 +112,7 @@ impl RwLock {
     }
 
     /// Acquires the lock to write if no other owner holds it, or holds it once more if `owner` writes already. See
-    /// [`RwLock::read`] for `not_after`, and [`Operation::waiting`] for what keeps new readers out.
+    /// [`RwLock::read`] for `not_after`, and [`Operation::waiting`] for the way to keep new readers out.
     pub fn write(&self, owner: OwnerId, hold: HoldId, not_after: Timestamp) -> Operation {
         self.operation(owner, Mode::Write, Action::Acquire { hold, not_after, waits_us: 0 })
     }
@@ -140,7 +140,7 @@ impl RwLock {
 /// How a lock is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// Beside other readers.
+    /// Shared with other readers.
     Read,
     /// Alone.
     Write,

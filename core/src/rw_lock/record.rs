@@ -19,7 +19,7 @@ pub(crate) struct RwLockRecord {
     pub(super) leases: Leases<Grant, HoldEnd>,
 }
 
-/// What one owner holds in one mode.
+/// The holds of one owner in one mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(super) mode: Mode,
@@ -139,8 +139,8 @@ impl RwLockRecord {
         record.is_sound().then_some(record)
     }
 
-    /// Reads what follows the tag of such a text, if it is exactly the output of [`Self::to_text`], so that it can be
-    /// stored.
+    /// Reads the part of such a text after its tag, if it is exactly the output of [`Self::to_text`], so that it can
+    /// be stored.
     pub(crate) fn from_text(rest: &str) -> Option<RwLockRecord> {
         let mut pieces = rest.split('|');
         let (token, times) = pieces.next()?.split_once(' ')?;

@@ -140,8 +140,8 @@ fn fits_at(grants: &[Granted<Permits>], permits: u64, count: u64) -> Option<Time
     fits_at
 }
 
-/// What is stored, without what has expired or is no longer remembered: the next write drops that, and it
-/// counts nowhere before (D9).
+/// Returns the record without its expired and forgotten parts: the next write drops those, and they count nowhere
+/// before (D9).
 fn load(slot: &Option<Record>, now: Timestamp) -> Result<SemaphoreRecord, RecordError> {
     let now = now.accepted()?;
     let mut record = match slot {

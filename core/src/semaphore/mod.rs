@@ -1,11 +1,11 @@
 //! The semaphore: leased permits, which bound how many are in use at once.
 //!
-//! What it promises, with the names that tests cite:
+//! Guarantees, with the names that tests cite:
 //!
 //! - **L1** a grant fits: with it, the counts of all live grants are within the permits that its caller
 //!   named.
 //! - **L2** a grant that fits is never refused, and a refusal says when it would fit.
-//! - **L3** a release or a renewal of what is not held changes nothing and says so.
+//! - **L3** a release or a renewal without a grant changes nothing and says so.
 //! - **L4** a renewal never shortens a lease, and never brings an expired one back.
 //! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
 //!   also grows after the record was dropped, as long as the store's clock has not gone back past it.

@@ -30,7 +30,7 @@ impl Acquired for Permits {
 }
 
 impl Granted<Permits> {
-    /// What grants are in the order of: no two have one token.
+    /// Returns the sort key of a grant: no two have one token.
     pub(super) fn end(&self) -> (u64, u64) {
         (self.deadline, self.token)
     }
@@ -85,7 +85,7 @@ impl SemaphoreRecord {
         record.is_sound().then_some(record)
     }
 
-    /// Reads what follows the tag of such a text, if it is exactly the output of [`Self::to_text`], so that it can be
+    /// Reads the part of such a text after its tag, if it is exactly the output of [`Self::to_text`], so that it can be
     /// stored.
     pub(crate) fn from_text(rest: &str) -> Option<SemaphoreRecord> {
         let mut pieces = rest.split('|');

@@ -1,5 +1,5 @@
-//! What is kept of what was used: where a limit changes to another of its kind, where a reservation is settled, and where a
-//! limit is over.
+//! The usage that is kept when a limit changes to another of its kind, when a reservation is settled, and when a limit
+//! is over.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ fn at(micros: u64) -> Timestamp {
     Timestamp::from_micros(micros).unwrap()
 }
 
-/// What is stored after costs of 3, 1 and 1 at 100, 1050 and 1050 us, and then a request under another limit
-/// that is above what it can admit.
+/// Returns the record after costs of 3, 1 and 1 at 100, 1050 and 1050 us, and then a request above the capacity of
+/// another limit.
 fn changed(old: &str, new: &str, now: u64) -> Stored {
     let (old, new): (Limit, Limit) = (old.parse().unwrap(), new.parse().unwrap());
     let mut slot = None;
@@ -64,7 +64,7 @@ fn what_was_used_is_kept_by_another_limit_of_the_kind() {
     }
 }
 
-/// Of every kind, a settlement below the estimate gives back what was not used.
+/// Under every kind, a settlement below the estimate gives back the unused part.
 #[test]
 fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
     for text in [

@@ -1,4 +1,4 @@
-//! Leases, and what has ended, of semaphores and read-write locks, to the microsecond.
+//! Leases of semaphores and read-write locks, live and ended, to the microsecond.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use lockage_core::{Command, Record, Timestamp};
 const LEASE: Duration = Duration::from_micros(1_000);
 const REMEMBER: Duration = Duration::from_micros(20);
 
-/// One key, and two who have ids in it.
 #[derive(Default)]
 struct Key(Option<Record>);
 
@@ -18,7 +17,7 @@ impl Key {
         command.apply(&mut self.0, Timestamp::from_micros(now).unwrap()).unwrap()
     }
 
-    /// Whether it changes what is stored.
+    /// Returns whether a command changes the record.
     fn changes(&mut self, command: impl Command, now: u64) -> bool {
         let before = self.0.clone();
         self.run(command, now);

@@ -1,4 +1,4 @@
-//! Tests of the core through what it makes public.
+//! Tests of the core through its public API.
 
 mod changes;
 mod flows;

@@ -1,4 +1,4 @@
-//! Records of stored limits and of fenced values: each reads back as it is, and what is wrong anywhere is told (D12).
+//! Records of stored limits and of fenced values: each reads back unchanged, and any damage is reported (D12).
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn a_stored_limit_reads_back() {
     let slot = &mut None;
     SetLimit::new(stored.per_client()).apply(slot, at(100)).unwrap();
     WithStoredLimit::new(acquire).apply(slot, at(200)).unwrap();
-    // Such a limit is only told: what is used of it counts elsewhere.
+    // Such a limit is only stored here: its usage counts elsewhere.
     reads_back(slot, "P1 c 3600000000 3600000200 F1 10 60000000 200 0");
     assert_eq!(slot.as_ref().unwrap().tag(), "F1");
 }
@@ -117,7 +117,7 @@ fn a_damaged_stored_limit_is_told() {
     for damaged in [
         "P1 o 1 5",
         "P1 o 1 5 F1",
-        // What follows is no limiter's.
+        // The rest is no limiter's record.
         "P1 o 1 5 D1 2 60000001 60000000",
         "P1 o 1 5 P1 o 1 5 F1 10 60000000 200 3",
         "P1 o 1 5 L1 10 60000000 0 200",
@@ -269,7 +269,8 @@ fn a_record_lives_until_it_may_be_forgotten() {
     assert_eq!(ttl, [3, 2, 2, 1, 1, 1]);
 }
 
-/// Only what was admitted or done is remembered, so a record that remembers anything else is damaged (D11).
+/// Only admitted requests and operations that ran are remembered, so a record that remembers anything else is damaged
+/// (D11).
 #[test]
 fn d11_what_came_to_nothing_is_not_remembered() {
     let (limit, id) = (limit("fixed-window 10/60s"), RequestId::from_u128(7));

@@ -278,7 +278,8 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
         assert!(!record(kind, &[(1, 5_100)]).is_kept_as(&first), "{kind}");
         assert!(!window(other, 1).is_kept_as(&first), "{kind}");
     }
-    // What has no such end is kept as nothing: more charged than there is room for, nothing charged, several limits.
+    // A record without such an end is kept as no other: more charged than there is room for, nothing charged, several
+    // limits.
     let after = |kind, adjust: Adjust| {
         let mut slot = Some(window(kind, 1));
         _ = adjust.apply(&mut slot, at(100)).unwrap();
@@ -342,7 +343,7 @@ fn l10_what_is_free_is_remembered_until_its_token_is_past() {
     assert_eq!((tokens, slots.map(|slot| slot.unwrap().forget_at())), ([108; 3], [at(109); 3]));
 }
 
-/// D12: whatever is asked at the latest time, what comes of it ends in the exact range.
+/// D12: the result of any call at the latest time ends in the exact range.
 #[test]
 fn what_could_end_past_the_exact_range_is_damaged() {
     let exact = (1_u64 << 53) - 1;

@@ -1,5 +1,5 @@
-//! D11 and L10: what is said to be repeatable gets the same answer when it is sent again, and changes nothing more; and
-//! what changes more says so.
+//! D11 and L10: a repeatable command gets the same answer when it is sent again, and changes nothing more; a command
+//! that changes more is not repeatable.
 
 use std::fmt::Debug;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Requests with an id: what records remember of them, and for how long (D11).
+//! Requests with an id: the memory of them in records, and its duration (D11).
 
 use std::time::Duration;
 
@@ -151,7 +151,7 @@ fn d9_a_record_lives_as_long_as_it_remembers() {
         assert_eq!(record.forget_at().as_micros(), 50 + kept, "{text}: half as long again");
         assert_eq!(record.ttl_ms(at(50)), kept.div_ceil(1000), "{text}");
         assert_eq!(Record::read(&record.stored()), Ok(record), "{text}");
-        // What reset_after tells is when the state is fresh (D4).
+        // `reset_after` ends when the state is fresh (D4).
         let asked = Peek::new(limit(text), 0).apply(&mut slot, at(5000)).unwrap();
         assert_eq!((asked.remaining, asked.reset_after), (10, Duration::ZERO), "{text}");
         // Another request, whose time is over sooner, leaves the end unchanged, and the first write after it drops all.

@@ -1,4 +1,4 @@
-//! Reservations: what is given back, and what stays charged.
+//! Reservations: the amounts that are given back, and those that stay charged.
 
 mod records;
 
@@ -101,7 +101,7 @@ impl Key {
     }
 }
 
-/// Of each kind one that holds 10, and as much comes back within 1 ms.
+/// One limit of each kind, with a capacity of 10, which comes back within 1 ms.
 const LIMITS: [&str; 6] = [
     "fixed-window 10/1ms",
     "sliding-log 10/1ms",
@@ -142,7 +142,7 @@ fn what_has_come_back_does_not_come_back_twice() {
         ("sliding-window 10/1ms", 12_000, 0),
         ("token-bucket 10/1ms burst 10", 10_400, 4),
         ("token-bucket 1 every 100us burst 10", 10_450, 4),
-        // Of each as much as still counts for it.
+        // Each limit gives back the part that still counts for it.
         ("sliding-log 10/1ms + sliding-log 10/2ms", 11_000, 8),
     ] {
         let mut key = Key::new(limit);
@@ -198,7 +198,7 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
     key.acquire(1, 10_000);
     let reservation = key.reserve(1, 4, 10_010);
     key.acquire(2, 10_020);
-    key.acquire(1, 10_115); // what was before 10_016 has expired for the short one
+    key.acquire(1, 10_115); // the entries before 10_016 have expired for the short one
     assert_eq!(key.settled(&reservation, 3, 10_115), 1);
     let stored = |key: &Key| match key.slot.as_ref().unwrap().stored() {
         Stored::List(list) => list,
@@ -214,7 +214,7 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
     assert_eq!(Record::read(&key.slot.as_ref().unwrap().stored()), Ok(key.slot.unwrap()));
 }
 
-/// More was charged than the limit is, so that a request has to wait for what is left once something was taken out.
+/// More was charged than the limit is, so a request has to wait for the rest, even once a part was taken out.
 #[test]
 fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
     for (actual, given) in [(3, 1), (1, 3), (0, 4)] {
@@ -224,7 +224,7 @@ fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
         key.acquire(4, 10_020);
         _ = key.run(Adjust::penalty(key.limit, 9).unwrap(), 10_030);
         assert_eq!(key.settled(&reservation, actual, 10_030), given);
-        // When the third one ends, with what is left of the first two; no less would do.
+        // When the third one ends, with the rest of the first two; no less would do.
         let room = Duration::from_micros(990);
         assert_eq!(key.peek(1, 10_030).retry_after(), Some(room), "{actual}");
     }
@@ -253,7 +253,7 @@ fn once_settled_or_over_nothing_changes() {
         assert_eq!(key.settle(&settled, 1, 10_000 + 2 * HOLD_US - 1), first, "{limit}");
         assert_eq!(key.settle(&settled, 1, 10_000 + 2 * HOLD_US), Settlement::Expired, "{limit}");
         assert_eq!(key.slot, before, "{limit}");
-        // What was forgotten is not given back.
+        // A forgotten charge is not given back.
         key.run(Reset, 10_300);
         assert_eq!(key.settled(&open, 1, 10_300), 0, "{limit}");
         assert_eq!(key.slot, None, "{limit}");
@@ -275,7 +275,7 @@ fn a_reservation_is_made_once() {
         assert_eq!(key.try_run(shorter, 10_700), Err(reused), "{limit}");
         assert_eq!(key.try_run(key.reservation(1, 5), 10_700), Err(reused), "{limit}");
         assert_eq!(key.slot, before, "{limit}");
-        // What is known of it does not depend on the limiter's record.
+        // The reservation's own record does not depend on the limiter's.
         key.slot = None;
         assert_eq!(key.run(key.reservation(1, 4), 10_800), first, "{limit}");
         key.slot = before;
@@ -306,7 +306,7 @@ fn an_expired_reservation_stays_charged() {
     assert_eq!(key.remaining(10_000 + HOLD_US), 3);
 }
 
-/// D15: as many as are told are each given back exactly, whichever are settled first.
+/// D15: [`EXACT_RESERVATIONS`] open ones are each given back exactly, whichever are settled first.
 #[test]
 fn d15_so_many_are_given_back_exactly() {
     let count = EXACT_RESERVATIONS as u128;
@@ -351,8 +351,8 @@ fn d15_of_a_window_all_are_given_back() {
     }
 }
 
-/// What a window gives back may be that of a reservation, which gives nothing back then: more would be given than was
-/// charged.
+/// The charge that a window gives back may be that of a reservation, which gives nothing back then: more would be
+/// given than was charged.
 #[test]
 fn d15_a_refund_to_a_window_is_not_given_back_twice() {
     for limit in ["fixed-window 10/1ms", "sliding-window 10/1ms"] {

@@ -141,7 +141,7 @@ fn a_limit_in_code_is_the_limit_of_its_text() {
     }
 }
 
-/// Returns what this panics with.
+/// Returns the panic message of this function.
 fn panic_of(of: impl FnOnce() -> Limit + std::panic::UnwindSafe) -> String {
     *std::panic::catch_unwind(of).unwrap_err().downcast().expect("a formatted message")
 }
@@ -264,7 +264,7 @@ fn fractions_of_a_microsecond_are_refused() {
     assert_eq!(FixedWindow::new(1, odd), Err(ConfigError::SubMicrosecond { what: "window" }));
 }
 
-/// Its fraction is not what is wrong with it.
+/// Its fraction is not the problem.
 #[test]
 fn the_longest_duration_is_too_long() {
     let bound = "the longest time that is remembered, 2^51 us (71 years)";

@@ -1,4 +1,4 @@
-//! Turns in the queue of a leaky bucket, and what becomes of those that are given back.
+//! Turns in the queue of a leaky bucket, and the fate of those that are given back.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ fn who_has_less_patience_than_it_takes_is_not_admitted() {
     _ = Acquire::new(other, 4).unwrap().apply(&mut slot, at(1000)).unwrap();
     let impatient = Acquire::new(other, 1).unwrap().within(Duration::ZERO);
     assert!(impatient.apply(&mut slot, at(1000)).unwrap().is_allowed(), "it has no turns");
-    // With another limit beside the queue.
+    // With another limit next to the queue.
     let both = "leaky-bucket 10/1ms queue 5 + fixed-window 4/1s".parse::<Limit>().unwrap();
     let acquire = |cost| Acquire::new(both, cost).unwrap();
     let mut slot = None;
@@ -118,7 +118,7 @@ fn of_several_limits_the_turn_comes_in_every_queue() {
     assert!(turn.decision.is_allowed() && turn.ticket.is_none());
 }
 
-/// A block does not move turns that were told, and nobody takes one meanwhile.
+/// A block does not move turns that were given, and none is given meanwhile.
 #[test]
 fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
     let mut slot = None;
@@ -136,7 +136,8 @@ fn a_blocked_queue_gives_no_turns_and_takes_them_back() {
     assert_eq!(take(1, &mut slot, 1050).decision.turn_after, 150 * MICRO);
 }
 
-/// A refund moves up those who come later, a penalty moves them back, and neither those who were told.
+/// A refund moves later requests up, a penalty moves them back, and neither moves turns that were
+/// given.
 #[test]
 fn adjustments_move_later_turns() {
     let mut slot = None;
@@ -164,7 +165,7 @@ fn a_turn_under_another_limit_is_not_given_back() {
         assert_eq!(cancel(told, &mut slot, 1010), Cancellation::NotLast);
         assert_eq!(slot, before);
     }
-    // What was converted stays so.
+    // A converted record stays converted.
     let mut slot = None;
     _ = Acquire::new(other, 3).unwrap().apply(&mut slot, at(1000)).unwrap();
     let turn = take(1, &mut slot, 1000);

@@ -261,7 +261,7 @@ fn who_waits_is_written_down_no_more_often_than_needed() {
     assert_eq!(written.map(|(id, now)| refused(id, now)), [true, false, true, false, true]);
 }
 
-/// L12: those who listen are told of a reset where it opens the latch, and only there.
+/// L12: listeners are notified of a reset where it opens the latch, and only there.
 #[test]
 fn l12_a_reset_tells_where_the_latch_was_closed() {
     let latch = Latch::new(Duration::from_secs(60)).unwrap();

@@ -1,4 +1,4 @@
-//! Which waiters are told that a key has room: what a command says of itself, by the record that it leaves.
+//! The waiters to notify that a key has room, as each command reports from the record that it leaves.
 
 use std::time::Duration;
 
@@ -32,7 +32,8 @@ fn told<C: Command>(slot: &mut Option<Record>, command: C, now: u64) -> Publish 
     command.publishes(&outcome, slot.as_ref())
 }
 
-/// L9: a waiter is told of a release for as long as it announced to wait, and nobody if none waits.
+/// L9: a waiter is notified of a release for as long as it announced to wait; without waiters there is no
+/// message.
 #[test]
 fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
     for (released, expected) in
@@ -49,7 +50,7 @@ fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
     assert_eq!(told(&mut slot, break_up, 1_011), Publish::Any);
 }
 
-/// L9: with a queue, its first is told, by name, of a release and of departures before it.
+/// L9: with a queue, its first waiter is notified, by name, of a release and of departures before it.
 #[test]
 fn l9_the_first_in_line_is_told_by_name() {
     let mut slot = held();
@@ -62,12 +63,12 @@ fn l9_the_first_in_line_is_told_by_name() {
     assert_eq!(told(&mut slot, withdraw(2), 1_021), Publish::To(3));
     // The last one leaves; others may wait without a place.
     assert_eq!(told(&mut slot, withdraw(3), 1_022), Publish::Any);
-    // While it is held there is nothing to tell.
+    // While the lock is held there is nothing to publish.
     assert_eq!(told(&mut other, withdraw(2), 1_020), Publish::Nothing);
     assert_eq!(told(&mut other, withdraw(3), 1_020), Publish::Nothing);
 }
 
-/// L9: who has no place in line leaves the record as it is, with places in it that have ended.
+/// L9: a withdrawal without a place in line leaves the record unchanged, with places in it that have ended.
 #[test]
 fn l9_who_has_no_place_has_none_to_leave() {
     let mut slot = held();
@@ -79,7 +80,7 @@ fn l9_who_has_no_place_has_none_to_leave() {
     assert_ne!(slot, before);
 }
 
-/// L9: who gives back one of two holds keeps the lock.
+/// L9: an owner that gives back one of two holds keeps the lock.
 #[test]
 fn l9_a_release_of_one_of_two_holds_tells_nobody() {
     let mut slot = held();

@@ -1,4 +1,4 @@
-//! When permits come, as far as one decision tells.
+//! Forecasts of the next permits from one decision.
 
 use core::time::Duration;
 
@@ -80,7 +80,7 @@ fn of_part(limit: &Limit, remaining: u64, reset_after: Duration, total: u64) -> 
             let (deficit, each) = (u128::from(capacity - remaining), u128::from(bucket.amount()));
             let (all, needed) = (deficit.div_ceil(each), more.div_ceil(each));
             let first = reset_after.saturating_sub(times(bucket.interval(), all.saturating_sub(1)));
-            // An interval fills a bucket to its capacity at most: what is more may be wasted.
+            // An interval fills a bucket to its capacity at most: the excess may be wasted.
             (first.saturating_add(times(bucket.interval(), needed - 1)), total <= capacity)
         }
         Limit::FixedWindow(window) => {

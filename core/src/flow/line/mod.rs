@@ -26,9 +26,10 @@ const LONGEST_JITTER: Duration = Duration::from_millis(100);
 /// The callers of one process that wait for permits of one key under one limit, in the order in which they came.
 ///
 /// Each caller asks the store for itself, once it is its turn: all before it are being asked for or have left, and its
-/// permit is due by the latest decision. So a large cost is admitted once it fits, and no smaller one takes its permits.
-/// Decisions forecast the next permits: exactly for buckets (refilled by intervals, up to their capacity) and for what
-/// `remaining` covers. Those callers ask at the same time; under other limits the next caller asks at once.
+/// permit is due by the latest decision. So a large cost is admitted once it fits, and no smaller one takes its
+/// permits. Decisions forecast the next permits: exactly for buckets (refilled by intervals, up to their capacity) and
+/// for the costs that `remaining` covers. Those callers ask at the same time; under other limits the next caller asks
+/// at once.
 ///
 /// One caller of the process asks at a time, so after its first denial it comes back at `retry_after`, without jitter.
 /// A further denial means that other processes took the permit. It then leaves some permits to them: as many times
@@ -99,7 +100,7 @@ struct Known {
     at: Duration,
 }
 
-/// What a caller in line does now.
+/// The next action of a caller in line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Look {
     /// Ask the store.
@@ -110,7 +111,7 @@ pub enum Look {
     Denied(Decision),
 }
 
-/// What follows for a caller from the decision on it.
+/// The consequence of a decision for its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// The decision is final: admitted, never admissible, or the permit does not come in time. It has left the line.
@@ -144,7 +145,7 @@ impl Line {
     /// asks once.
     pub fn join(&mut self, cost: u64, now: Duration, timeout: Duration) -> u64 {
         if self.places.is_empty() {
-            // What was known is out of date: permits may have been wasted meanwhile.
+            // The known decision is out of date: permits may have been wasted meanwhile.
             *self = Line { joined: self.joined, acted_at: now, ..Line::new(self.silence) };
         }
         self.joined += 1;
@@ -169,8 +170,8 @@ impl Line {
         self.places.is_empty()
     }
 
-    /// Returns who is to look after a change: the first caller that does not ask, and once a decision is known, all that
-    /// have not looked since, as their permits may come too late.
+    /// Returns the callers that are to look after a change: the first one that does not ask, and once a decision is
+    /// known, all that have not looked since, as their permits may come too late.
     pub fn called(&self) -> impl Iterator<Item = u64> + '_ {
         let has_news = self.new > 0 && self.known.is_some();
         let most = if has_news { usize::MAX } else { 1 };
@@ -185,7 +186,7 @@ impl Line {
         deadline.unwrap_or_default().saturating_sub(now)
     }
 
-    /// Returns what a caller does now.
+    /// Returns the next action of a caller.
     pub fn look(&mut self, number: u64, now: Duration) -> Look {
         // Invariant: a caller looks only while it is in line.
         let Some(index) = self.index(number) else { return Look::Ask };
@@ -259,7 +260,7 @@ impl Line {
             self.remove(index);
             return Step::Done;
         }
-        // Of calls in flight at one time, the first tells whether other processes take permits.
+        // Among calls in flight at one time, the first one shows whether other processes take permits.
         if self.is_first(index) && !is_outdated {
             let before = if was_sure { self.denials_before } else { 0 };
             let pause = pause(self.denials.saturating_add(before), retry_after, random);
@@ -284,7 +285,7 @@ impl Line {
         }
     }
 
-    /// Permits were given back, or the limit was changed: what was known is out of date.
+    /// Notes that permits were given back or the limit was changed: the known decision is out of date.
     pub fn changed(&mut self) {
         self.known = None;
         for place in &mut self.places {
@@ -341,7 +342,7 @@ impl Line {
     fn asks_at(&self, first: &Place) -> Option<Duration> {
         let due = self.due(clamped(self.asked + u128::from(first.cost)));
         let has_room = self.asking >> self.failures.min(31) == 0;
-        // While other processes take permits, what comes later is not for those in line.
+        // While other processes take permits, later permits are not for the callers in line.
         (due.is_sure && self.denials == 0 || has_room)
             .then(|| due.after.max(first.paused_until.min(first.deadline)))
     }
@@ -353,7 +354,7 @@ impl Line {
         self.acted_at.max(asks_at.unwrap_or_default()).saturating_add(self.silence)
     }
 
-    /// Sets what a caller does, and counts it so.
+    /// Sets the state of a caller, and updates the counts.
     fn set(&mut self, index: usize, state: State) {
         let Place { cost, state: before, .. } = self.places[index];
         let cost = u128::from(cost);
@@ -422,7 +423,7 @@ fn clamped(total: u128) -> u64 {
     u64::try_from(total).unwrap_or(u64::MAX)
 }
 
-/// Returns the pause after a denial that follows so many others.
+/// Returns the pause after a denial that follows this many others.
 fn pause(denials: u32, retry_after: Duration, random: u64) -> Duration {
     let least = retry_after.max(backoff(FIRST_LEAST, GROWTH, denials, LONGEST_LEAST));
     if denials == 0 {

@@ -153,7 +153,7 @@ fn one_that_leaves_makes_room_at_once() {
     assert!(matches!(desk.look(small), Look::Sleep(time) if time > 9 * SECOND));
     desk.line.left(large);
     assert_eq!(desk.first(), Some(small));
-    // Less than what was denied: the store has to say.
+    // Less than the denied cost: the store has to decide.
     assert_eq!(desk.look(small), Look::Sleep(SECOND));
     // Also with a call in flight.
     desk.now += SECOND;
@@ -175,7 +175,7 @@ fn permits_that_come_back_during_a_call_are_asked_for_at_once() {
     // The next decision counts again.
     assert_eq!(desk.ask(first, 1), Step::Wait);
     assert!(matches!(desk.look(first), Look::Sleep(time) if time > SECOND));
-    // An admission tells as little of others.
+    // An admission shows as little about other processes.
     desk.slot = None;
     desk.line.changed();
     assert_eq!(desk.look(first), Look::Ask);
@@ -317,7 +317,7 @@ fn whoever_cannot_be_in_time_leaves_as_soon_as_that_is_known() {
     assert!(desk.line.is_empty());
 }
 
-/// D13: what a queue says of one caller's patience holds for no other.
+/// D13: a queue's reply within one caller's timeout holds for no other caller.
 #[test]
 fn a_turn_that_is_too_late_for_one_is_not_for_the_next() {
     let mut desk = Desk::new("leaky-bucket 1/s queue 3");
