@@ -1,16 +1,16 @@
-//! What an algorithm's file says besides its statements, and what templates make of it.
+//! The parts of an algorithm's file, and the values that templates derive from them.
 //!
 //! | part | |
 //! |---|---|
 //! | `@tag`, `@config`, `@state` | the tag of its records, and the names of its numbers |
 //! | `@given` | numbers that each call carries after the configuration, and no record; `@off` then sets `off`: whether they cannot settle the state. Not in fast composites |
 //! | `@call` | numbers that its calls carry after the configuration. Not in fast composites |
-//! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous` | which of the names is what: see `limiters/algorithms.lua` |
+//! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous` | the role of each name: see `limiters/algorithms.lua` |
 //! | `@wrong` | sets `wrong`: whether no such configuration can be built |
 //! | `@most` | sets `most`: the most that can be counted |
 //! | `@new` | sets a fresh state |
 //! | `@settle` | brings the state to `now` |
-//! | `@identity` | for windows, sets `identity`, which tells the current window from others. An algorithm without it is a bucket, which empties as time passes |
+//! | `@identity` | for windows, sets `identity`, which distinguishes the current window from others. An algorithm without it is a bucket, which empties as time passes |
 //! | `@left` | sets `left`: the largest cost that fits |
 //! | `@wait` | for queues, sets `left` to 0 if the turn would come too late |
 //! | `@fresh_at` | sets `till` to when the state is as a fresh one |
@@ -41,10 +41,10 @@ impl<'l> Algorithm<'l> {
         &self.names("tag")[0]
     }
 
-    /// Returns what `$name` stands for in a template where this is the algorithm at `index` of those that it is for.
+    /// Returns the values of `$name` in a template for several algorithms, of which this is the one at `index`.
     ///
     /// # Panics
-    /// Where the file does not say what is counted, or says a name that is none of the state's.
+    /// If the file has no `@counted`, or a name that is not in its state.
     pub(crate) fn variables(&self, index: usize) -> BTreeMap<String, String> {
         let [config, given, state, call] =
             ["config", "given", "state", "call"].map(|part| self.names(part));
@@ -91,7 +91,7 @@ impl<'l> Algorithm<'l> {
         let numbers = [
             ("TAG", self.tag().to_owned()),
             ("TAG_NUMBER", tag_number(self.tag(), b':').to_string()),
-            // Of a record with requests behind its state.
+            // The number of a record with requests after its state.
             ("REMEMBERING_NUMBER", tag_number(self.tag(), b'|').to_string()),
             ("LETTER", self.tag().as_bytes()[0].to_string()),
             ("D_CONFIG", "d".repeat(config.len())),
@@ -103,12 +103,12 @@ impl<'l> Algorithm<'l> {
             ("CONFIG_SIZE", (8 * config.len()).to_string()),
             ("RECORD_SIZE", record_size(config.len() + state.len()).to_string()),
             ("PLACE", record_size(config.len()).to_string()),
-            // Of one request that is remembered.
+            // The size of one remembered request.
             ("REQUEST_SIZE", (16 + 8 * (3 + state.len())).to_string()),
-            // Of a limit that is stored for all to follow: two bytes and two numbers more.
+            // The size of a stored limit's record: two bytes and two numbers more.
             ("STORED_SIZE", (2 + record_size(2 + config.len() + state.len())).to_string()),
             ("STORED_PLACE", (2 + record_size(1 + config.len())).to_string()),
-            // Of one reservation while it is open.
+            // The size of one open reservation.
             ("RESERVED_SIZE", record_size(8 + config.len() + state.len()).to_string()),
             ("COUNTED", place_or_nil("counted")),
             ("LATEST", place_or_nil("latest")),
@@ -126,13 +126,13 @@ fn listed(names: &[String], before: &str) -> String {
     names.iter().map(|name| format!("{before}{name}")).collect::<Vec<_>>().join(", ")
 }
 
-/// Places of a table, the first at what `at` begins with: `state[s], state[s + 1]`.
+/// Returns the places of a table, the first one at the index that ends `at`: `state[s], state[s + 1]`.
 fn places(at: &str, range: std::ops::Range<usize>) -> String {
     let place = |index| if index == 0 { format!("{at}]") } else { format!("{at} + {index}]") };
     range.map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns what a packed record of this tag and what stands `behind` it begins with, as the number that `<I3` reads.
+/// Returns the first bytes of a packed record, its tag and the byte `behind` it, as the number that `<I3` reads.
 pub(crate) fn tag_number(tag: &str, behind: u8) -> u32 {
     let bytes = tag.bytes().chain([behind]).enumerate();
     bytes.map(|(place, byte)| u32::from(byte) << (8 * place)).sum()

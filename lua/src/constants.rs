@@ -1,4 +1,4 @@
-//! What the scripts and the Rust machines have in common, written once: `$EXACT` in a script is its value here.
+//! The constants that the scripts share with the Rust machines: `$EXACT` in a script is its value here.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use lockage_core::{
 use crate::NEEDS_SLOW_PATH;
 use crate::algorithm::tag_number;
 
-/// What the error of a script begins with where an argument is wrong.
+/// The first word of a script's error about a wrong argument.
 const ARGUMENT: &str = "LOCKAGE_ARGUMENT";
 
 /// The status of a reply where the key is blocked, and nothing was admitted.
@@ -49,7 +49,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         // 2^50 us: the longest time that a call can ask for.
         ("LONGEST", span / 2),
         ("LATEST_TIME", Timestamp::MAX.as_micros()),
-        // The latest end of what a call can ask for: as long after the latest time.
+        // The latest end of a span that a call can ask for: as long after the latest time.
         ("LATEST_END", exact - span / 2),
         ("COMPOSITE_NUMBER", tag_number(COMPOSITE, b':').into()),
         ("LOCK_NUMBER", tag_number(LOCK, b':').into()),

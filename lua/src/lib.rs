@@ -56,7 +56,7 @@ impl Script {
         &self.source
     }
 
-    /// The SHA-1 of the text, in 40 hexadecimal digits: what `EVALSHA` takes.
+    /// The SHA-1 of the text, in 40 hexadecimal digits: the argument of `EVALSHA`.
     pub fn digest(&self) -> &str {
         &self.digest
     }
@@ -132,7 +132,7 @@ mod tests {
         }
     }
 
-    /// What the line of a part of an algorithm can say.
+    /// The parts of an algorithm that are values on one line, without statements.
     const VALUES: [&str; 12] = [
         "tag", "like", "config", "given", "state", "call", "capacity", "counted", "unit", "latest",
         "window", "previous",

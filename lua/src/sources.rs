@@ -36,8 +36,8 @@ const FILES: &[(&str, &str)] = files! {
 pub const SHARDED_CHANNELS: &str =
     concat!(include_str!("../locks/publish.lua"), "return sharded and 1 or 0\n");
 
-/// A script that writes the record of its only key as it is, so that `WAIT` on the same connection tells how many
-/// replicas have all that was done to the key before. It replies 1 where it did.
+/// A script that rewrites the record of its only key unchanged, so that `WAIT` on the same connection counts the
+/// replicas that have all earlier writes to the key. It replies 1 if it did.
 pub const REWRITE: &str = include_str!("../templates/rewrite.lua");
 
 static LIBRARY: LazyLock<Library> =

@@ -1,7 +1,7 @@
 //! Puts scripts together: templates, and the parts that are spliced into them.
 //!
-//! A file is a text, and parts of which each begins with a line such as `-- @settle`. What stands behind the name on that
-//! line is names, and after a colon what they are in words: `-- @config limit window: how much, and for how long (us)`.
+//! A file is a text, and parts of which each begins with a line such as `-- @settle`. After the name, that line has
+//! names, and after a colon their meaning in words: `-- @config limit window: how much, and for how long (us)`.
 //!
 //! | in a text | stands for |
 //! |---|---|
@@ -34,7 +34,7 @@ pub(crate) struct File {
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) name: String,
-    /// What stands behind the name on its line.
+    /// The names after its own on its line.
     pub(crate) names: Vec<String>,
     pub(crate) words: String,
     text: String,

@@ -122,8 +122,8 @@ pub fn bounded(limit: Limit, now_us: u64) -> Limit {
     })
 }
 
-/// Returns the limit with boundaries as of windows that last two milliseconds each, which a machine cannot tell from
-/// true ones.
+/// Returns the limit with boundaries as of windows that last two milliseconds each, which a machine cannot distinguish
+/// from true ones.
 ///
 /// At some times those windows begin half a millisecond later, as by other zone data, and at some no boundaries are
 /// around the time, as by a wrong clock.

@@ -1,4 +1,5 @@
-//! Traces of every kind of limit and of lock, each played on a key beside the Rust machine.
+//! Traces of every kind of limit and of lock, each played on a key in parallel with the Rust
+//! machine.
 
 use std::fmt::Debug;
 
@@ -25,7 +26,7 @@ pub trait Keys {
     fn done(&mut self, key: Self::Key);
 }
 
-/// Plays so many traces of each kind, the same ones in every run.
+/// Plays this many traces of each kind, the same ones in every run.
 ///
 /// # Panics
 /// If a key differs from the machine.

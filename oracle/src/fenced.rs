@@ -1,4 +1,4 @@
-//! Fenced values: traces of calls, and the machine beside another place.
+//! Fenced values: traces of calls, on the machine and on another place.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::properties::{Check, require};
 
 const START_US: u64 = 1_763_700_000_000_000;
 
-/// One call, so many microseconds after the one before (negative for before it).
+/// One call, and its microseconds after the one before (negative for before it).
 #[derive(Clone, Debug)]
 pub struct Step {
     moved_us: i64,

@@ -20,7 +20,7 @@ pub struct Seen<O, R> {
 /// The verdict on an operation; `C` are the cases that it may be an example of.
 #[derive(Clone, Debug)]
 pub struct Verdict<C> {
-    /// The violations, the most telling first.
+    /// The violations, the most significant first.
     pub broken: Vec<Violation>,
     /// The cases, in the light of earlier operations.
     pub cases: Vec<C>,

@@ -12,7 +12,7 @@ pub trait Key {
     /// The text of the error.
     fn execute<C: Command>(&mut self, command: &C, now: Timestamp) -> Result<C::Outcome, String>;
 
-    /// Drops what is stored, as a store does with an expired key.
+    /// Drops the record, as a store does with an expired key.
     fn forget(&mut self);
 }
 
@@ -24,7 +24,7 @@ pub trait Holds: Key {
     /// Returns the key's contents after the latest command.
     fn held(&mut self) -> Held;
 
-    /// Returns the contents of the key [beside](Command::beside) it that the latest command used, if any.
+    /// Returns the contents of the [second key](Command::beside) of the latest command, if any.
     fn held_beside(&mut self) -> Held {
         None
     }
@@ -37,7 +37,7 @@ pub fn is_there(held: &Held, now_us: u64) -> bool {
     })
 }
 
-/// The Rust machines' own storage, with the keys beside it. It forgets nothing by itself.
+/// The Rust machines' own storage, with the second keys. It forgets nothing by itself.
 #[derive(Clone, Debug, Default)]
 pub struct Slot(pub Option<Record>, pub BTreeMap<u128, Option<Record>>);
 

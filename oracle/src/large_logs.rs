@@ -9,7 +9,7 @@ use lockage_core::{
 use crate::key::{Holds, time};
 use crate::properties::{Check, require};
 
-/// A log alone, two that share their entries, and one beside a counter.
+/// A log alone, two that share their entries, and one with a counter.
 pub const LIMITS: [&str; 3] = [
     "sliding-log 6000/20ms",
     "sliding-log 4000/30ms + sliding-log 1500/4ms",

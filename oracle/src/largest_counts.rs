@@ -1,7 +1,7 @@
 //! The largest count of a key whose limit changes to logs: one machine in three places, which decides as the ledger
 //! does.
 //!
-//! Beside the largest count, sums of entries would leave the exact range.
+//! Added to the largest count, sums of entries would leave the exact range.
 
 use std::fmt::Debug;
 
@@ -13,7 +13,7 @@ use crate::properties::{Check, require};
 use crate::property::Violation;
 use crate::subject::Failure;
 
-/// A log that holds few, one that holds the most, two that share their entries, and one beside a counter.
+/// A log that holds few, one that holds the most, two that share their entries, and one with a counter.
 pub const LIMITS: [&str; 4] = [
     "sliding-log 6/8us",
     "sliding-log 1048576/8us",

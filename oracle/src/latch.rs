@@ -21,7 +21,7 @@ pub enum Op {
     Set(u128, u64, u64, u64),
     /// Counts down: the id, by how much, and its `not_after`, in microseconds.
     CountDown(u128, u64, u64),
-    /// Returns what is left.
+    /// Queries the count that is left.
     Inspect,
     /// Forgets the latch.
     Reset,
@@ -30,17 +30,17 @@ pub enum Op {
 /// The outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was left then, and whether the waiters were told.
+    /// The count that was left then, and whether the waiters were notified.
     Done(u64, bool),
-    /// What is left, and when it is open at the latest, in microseconds.
+    /// The count that is left, and when it is open at the latest, in microseconds.
     Closed(u64, u64),
     /// It is open.
     Open,
     /// It came after its `not_after`, or may be a copy of one that is forgotten, which may arrive until then.
     TooLate(u64),
-    /// What is left, and when it is open at the latest.
+    /// The count that is left, and when it is open at the latest.
     Seen(u64, u64),
-    /// What was left, if it was set.
+    /// The count that was left, if it was set.
     Reset(Option<u64>),
     /// The id was used before.
     Reused,

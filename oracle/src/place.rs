@@ -67,7 +67,7 @@ pub enum Time {
 }
 
 impl Time {
-    /// Returns mostly the store's clock; otherwise the caller's, with the store's within so many milliseconds of it.
+    /// Returns mostly the store's clock; otherwise the caller's, with the store's within this many milliseconds of it.
     #[cfg(feature = "properties")]
     pub fn any(most_skew_ms: u64) -> impl Strategy<Value = Time> {
         let caller = (0..=most_skew_ms).prop_flat_map(|skew_ms| {

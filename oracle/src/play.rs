@@ -1,5 +1,5 @@
-//! Machines beside references of their own: traces whose operations and times refer to the reference's state, and the
-//! checks that play them.
+//! Machines compared with references of their own: traces whose operations and times refer to the reference's state,
+//! and the checks that play them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -36,7 +36,7 @@ pub trait Reference: Default {
     fn ends_us(&self) -> Vec<u64>;
 }
 
-/// A machine that laws judge by what callers see.
+/// A machine that laws judge by its replies to callers.
 pub trait Judged: Reference<Op: Copy> {
     /// The laws, and their state.
     type Laws: Clone + Debug + Default;
@@ -124,7 +124,8 @@ pub fn trace<A: Debug>(
     (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps }).boxed()
 }
 
-/// Returns traces of twice up to `max_steps` within so short a time that records forget much of what may come again.
+/// Returns traces of twice up to `max_steps` within so short a time that records forget many operations that may come
+/// again.
 pub fn brisk<A: Debug>(
     ask: impl Strategy<Value = A> + 'static,
     max_steps: usize,
@@ -135,7 +136,7 @@ pub fn brisk<A: Debug>(
     steps.prop_map(move |steps| Trace { start_us, backwards: false, steps }).boxed()
 }
 
-/// Returns an acquire that was sent so many acquires ago, for so much later: `later` sets its `not_after`.
+/// Returns the acquire that was sent `back` acquires ago, for `by_us` later: `later` sets its `not_after`.
 pub(crate) fn again<O: Copy>(
     sent: &[(O, u64)],
     back: usize,

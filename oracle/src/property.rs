@@ -51,7 +51,7 @@ impl Property {
         self.words().0
     }
 
-    /// Returns a violation of the property, with what was seen.
+    /// Returns a violation of the property, with the observation.
     pub fn broken(self, what: String) -> Violation {
         Violation { property: self, what }
     }
@@ -189,6 +189,6 @@ impl fmt::Display for Property {
 pub struct Violation {
     /// The property.
     pub property: Property,
-    /// What was seen.
+    /// The observation.
     pub what: String,
 }

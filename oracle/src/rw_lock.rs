@@ -48,11 +48,11 @@ pub enum Ask {
     Plain(Op),
     /// By the owner of the latest live hold, in the other mode: an upgrade, or a downgrade.
     OtherMode(Op),
-    /// A renewal with the token of the latest grant, and so many more.
+    /// A renewal with the token of the latest grant, plus this number.
     Token(Op, i64),
-    /// An acquire with `not_after` so many microseconds from now.
+    /// An acquire with `not_after` this many microseconds from now.
     Within(Op, i64),
-    /// The acquire that was sent so many acquires ago, with a `not_after` so many microseconds later.
+    /// An earlier acquire, by its distance back, with a `not_after` this many microseconds later.
     Again(usize, u64),
     /// A release of one of the live holds, if there is one.
     ReleaseHeld(usize, u64),
@@ -63,7 +63,7 @@ pub enum Ask {
 pub enum Outcome {
     /// The grant.
     Held(Grant),
-    /// The token, the number of holds then, and whether the waiters were told.
+    /// The token, the number of holds then, and whether the waiters were notified.
     Released(u64, u64, bool),
     /// Until when others stand in the way.
     Refused(u64),

@@ -40,13 +40,13 @@ enum Action {
 pub enum Ask {
     /// Unchanged.
     Plain(Op),
-    /// With the token of the latest grant of this id, and so many more.
+    /// With the token of the latest grant of this id, plus this number.
     Token(Op, i64),
-    /// An acquire with `not_after` so many microseconds from now.
+    /// An acquire with `not_after` this many microseconds from now.
     Within(Op, i64),
-    /// The acquire that was sent so many acquires ago, with a `not_after` so many microseconds later.
+    /// An earlier acquire, by its distance back, with a `not_after` this many microseconds later.
     Again(usize, u64),
-    /// A release of one of the latest grants, if there is one, which is remembered for so long.
+    /// A release of one of the latest grants, if there is one, which is remembered for this many microseconds.
     ReleaseHeld(usize, u64),
 }
 
@@ -55,7 +55,7 @@ pub enum Ask {
 pub enum Outcome {
     /// The grant.
     Held(Lease),
-    /// The token of the released grant, and whether the waiters were told.
+    /// The token of the released grant, and whether the waiters were notified.
     Released(u64, bool),
     /// When it fits, in microseconds.
     Full(u64),
@@ -122,7 +122,7 @@ impl Reference {
         self.released.iter().find(is_it).map(|(_, token, _)| *token)
     }
 
-    /// Returns whether the record still tells what was granted under a token.
+    /// Returns whether the record still has the grant of a token, live or released.
     fn is_known(&self, token: u64, now_us: u64) -> bool {
         let is_live = |(_, lease): &(u128, Lease)| now_us < lease.deadline_us;
         let mut released = self.released.iter();

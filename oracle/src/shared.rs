@@ -46,7 +46,7 @@ pub enum Action {
     Inspect,
 }
 
-/// The terms: what is shared, and for how long; times are in microseconds.
+/// The terms: the shared capacity, and its leases; times are in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// The most that all owners hold together.
@@ -64,7 +64,7 @@ pub struct Terms {
 pub enum Outcome {
     /// The grant.
     Held(Granted),
-    /// The token of the grant, its remaining holds, and whether waiters were told.
+    /// The token of the grant, its remaining holds, and whether waiters were notified.
     Released(u64, u64, bool),
     /// It does not fit until then, in microseconds.
     Busy(u64),
@@ -137,7 +137,7 @@ pub struct Laws {
     grants: Vec<Grant>,
     /// The remembered releases, the oldest first.
     released: Vec<Release>,
-    /// The latest `not_after_us` of what the record surely, or at most, knows as forgotten.
+    /// The latest `not_after_us` of the acquires that the record surely, or at most, knows as forgotten.
     forgotten_us: (u64, u64),
     /// The latest time that the clock has shown.
     shown_us: u64,
@@ -240,7 +240,7 @@ impl Laws {
         grants.chain(released).chain(bounds).max()
     }
 
-    /// Returns between which values the latest `not_after_us` of what is forgotten must be.
+    /// Returns the bounds of the latest `not_after_us` of the forgotten acquires.
     fn forgotten(&self, now_us: u64) -> RangeInclusive<u64> {
         let grants = self.grants.iter().map(|it| (it.bound_us, it.deadline_us, it.is_past));
         let released = self.released.iter().map(|it| (it.bound_us, it.until_us, it.is_past));
@@ -327,8 +327,8 @@ impl Waits {
         waits_us > 0 && self.written_us < now_us + waits_us.div_ceil(2)
     }
 
-    /// Returns whether it is right that waiters were told, or were not. They must be told for at least half of their
-    /// time, and without waiters no message is sent.
+    /// Returns whether it is right that waiters were notified, or were not. They must be notified for at least half of
+    /// their time, and without waiters no message is sent.
     fn allow(&self, told: bool, now_us: u64) -> bool {
         match told {
             true => self.refused.iter().any(|(at_us, waits_us)| now_us < at_us + waits_us),

@@ -79,7 +79,7 @@ pub enum What {
     TakeUpTo(u64),
     Refund(u64, Option<u128>),
     Penalty(u64),
-    /// A block for so many microseconds.
+    /// A block for this many microseconds.
     Block(u64),
     Unblock,
     Reserve(u64, u128),
@@ -117,7 +117,7 @@ fn stored() -> BoxedStrategy<StoredLimit> {
     (limit(), keep, prop::bool::weighted(0.15))
         .prop_map(|(limit, keep_us, per_client)| {
             let stored = StoredLimit::new(limit);
-            // A model of expiries cannot tell whether such a call was refused for its clock.
+            // A model of expiries cannot know whether such a call was refused for its clock.
             let per_client = per_client && !limit.has_calendar();
             let stored = if per_client { stored.per_client() } else { stored };
             match keep_us {

@@ -39,7 +39,7 @@ pub enum Op {
     CancelTurn(usize),
     /// Decides as an acquire, without the charge.
     Peek(u64),
-    /// Changes what was charged, or blocks.
+    /// Changes the charge, or blocks.
     Adjust {
         /// The adjustment.
         adjustment: Adjustment,
@@ -55,13 +55,13 @@ pub enum Op {
 /// See [`lockage_core::Adjust`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Adjustment {
-    /// Charges so many, or as many as fit.
+    /// Charges this many, or as many as fit.
     TakeUpTo(u64),
-    /// Gives back so many.
+    /// Gives back this many.
     Refund(u64),
-    /// Charges so many, whether they fit or not.
+    /// Charges this many, whether they fit or not.
     Penalty(u64),
-    /// Admits nothing for so many microseconds.
+    /// Admits nothing for this many microseconds.
     Block(u64),
     /// Ends the block.
     Unblock,
@@ -104,7 +104,7 @@ pub struct PartAnswer {
     pub verdict: Verdict,
     /// Its capacity.
     pub limit: u64,
-    /// What remains of it after the joint decision.
+    /// The capacity that remains after the joint decision.
     pub remaining: u64,
     /// From the caller's time to the first moment at which it is as if fresh.
     pub reset_after_us: u64,
@@ -147,7 +147,7 @@ impl Answer {
         Answer { verdict, limit, remaining, reset_after_us, turn_after_us, blocked, binding, parts }
     }
 
-    /// Returns each limit's capacity, and what remains of it.
+    /// Returns each limit's capacity, and the remaining part of it.
     pub fn each(&self) -> Vec<(u64, u64)> {
         match &self.parts[..] {
             [] => vec![(self.limit, self.remaining)],
@@ -218,7 +218,7 @@ pub enum Outcome {
         /// Whether there was a record to forget.
         existed: bool,
     },
-    /// What became of a cancelled turn; `None` without a ticket.
+    /// The outcome of cancelling a turn; `None` without a ticket.
     Cancelled(Option<Cancellation>),
     /// The operation was refused with an error.
     Refused(String),
@@ -260,7 +260,7 @@ pub trait Subject {
     /// Runs one operation at the caller's raw time, in microseconds.
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome;
 
-    /// Drops what is stored, as a store does with an expired key.
+    /// Drops the record, as a store does with an expired key.
     fn forget(&mut self);
 
     /// Decides one cost, charged if it fits.
@@ -396,12 +396,12 @@ fn command(limit: Limit, adjustment: Adjustment, request: Option<(u128, u64)>) -
     command.with_request(RequestId::from_u128(id), remember).expect("remembered within the bounds")
 }
 
-/// A property that does not hold: its name, and what was seen.
+/// A property that does not hold: its name, and the observation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// Returns a failure with what was seen.
+    /// Returns a failure with the observation.
     pub fn new(seen: impl Into<String>) -> Self {
         Failure(seen.into())
     }

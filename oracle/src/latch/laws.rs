@@ -18,7 +18,7 @@ pub struct Laws {
     keep_us: u64,
     /// When it becomes as if it had never been set, in microseconds.
     until_us: u64,
-    /// The last operations, the oldest first, what was left then, and until when a copy of each may arrive.
+    /// The last operations, the oldest first, the count that was left then, and until when a copy of each may arrive.
     done: Vec<(Op, u64, u64)>,
     /// Until when copies of those may arrive that are forgotten.
     forgotten_us: u64,

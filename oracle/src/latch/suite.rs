@@ -18,9 +18,9 @@ use crate::property::Violation;
 pub enum Ask {
     /// Unchanged.
     Plain(Op),
-    /// With `not_after` so many microseconds from now.
+    /// With `not_after` this many microseconds from now.
     Within(Op, i64),
-    /// The operation that was sent so many operations ago, with a `not_after` so many microseconds later.
+    /// An earlier operation, by its distance back, with a `not_after` this many microseconds later.
     Again(usize, u64),
 }
 
@@ -45,7 +45,7 @@ fn for_later(op: &mut Op, us: u64) {
 }
 
 impl Reference {
-    /// Returns what is left after the first so many operations: the count that was set last, less the counts since.
+    /// Returns the count left after this many operations: the count that was set last, less the counts since.
     fn left(&self, after: usize) -> u64 {
         let done = &self.done[..after];
         let Some(set) = done.iter().rposition(|(op, _)| matches!(op, Op::Set(..))) else {
@@ -65,7 +65,8 @@ impl Reference {
         sets.take(1).map(|keep_us| last_us + keep_us).sum()
     }
 
-    /// Returns the latch if it is still kept, otherwise a fresh one. What may still come again is known in both cases.
+    /// Returns the latch if it is still kept, otherwise a fresh one. Operations that may still come again are known in
+    /// both cases.
     fn seen(&self, now_us: u64) -> Reference {
         let mut seen = self.clone();
         if now_us >= self.until_us() {

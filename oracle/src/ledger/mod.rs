@@ -109,7 +109,7 @@ impl Ledger {
         self.parts.iter_mut().for_each(|part| part.charge(cost.into(), now, reservation));
     }
 
-    /// Gives back up to `cost` of what counts, the latest first, and returns how much of each part.
+    /// Gives back up to `cost` of the charges that count, the latest first, and returns the amount of each part.
     pub fn refund(&mut self, cost: u64, now_us: u64) -> Vec<u64> {
         self.touch(now_us);
         let refund = |part: &mut Part| part.refund(cost.into(), now_us.into()) as u64; // at most the cost
@@ -228,7 +228,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Judges what the decision says of the key after it.
+    /// Judges the decision's report of the key after it.
     fn judge_standing(&self, asked: Asked, decision: &Decision) -> Result<(), Violation> {
         let now = i128::from(asked.now_us);
         let remaining = self.remaining(asked.now_us);

@@ -287,7 +287,7 @@ impl Part {
 }
 
 /// Returns limits in the place of others, after [`Part::touch`]. The same limit is unchanged; one of the same kind in
-/// the same place carries over what it can; any other begins with the largest charge.
+/// the same place carries over all charges that it can; any other begins with the largest charge.
 pub(super) fn converted(fresh: Vec<Part>, old: &[Part], now: i128) -> Vec<Part> {
     let most = old.iter().map(|part| part.used(now)).max().unwrap_or_default();
     let mut left: Vec<Option<&Part>> = old.iter().map(Some).collect();
@@ -377,7 +377,7 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
     })
 }
 
-/// Returns what is left of all charges, in this order.
+/// Returns the rest of all charges, in this order.
 fn sum<'a>(changes: impl Iterator<Item = &'a Change>) -> i128 {
     changes.fold(0, |sum, change| (sum + change.cost).max(0))
 }

@@ -19,7 +19,7 @@ pub(super) struct Done {
 /// The end of a hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// It was released, when its grant had this token and so many holds were left.
+    /// It was released, when its grant had this token and this many holds were left.
     Released(u64, u64),
     /// Its grant of this token was freed by force.
     Broken(u64),
@@ -96,7 +96,7 @@ pub(super) fn ended(done: &[Done]) -> (Vec<(u128, End)>, Vec<usize>) {
     (ended.into_iter().map(|(_, hold, how)| (hold, how)).collect(), forgotten)
 }
 
-/// Forgets all but so many of the latest ended holds.
+/// Forgets all but the latest `most` ended holds.
 fn forget(ended: &mut Vec<(usize, u128, End)>, most: usize, forgotten: &mut Vec<usize>) {
     let oldest = ended.drain(..ended.len().saturating_sub(most));
     forgotten.extend(oldest.map(|(at, ..)| at));

@@ -160,7 +160,7 @@ pub trait Subject {
     /// Runs one operation at the store's time, in microseconds.
     fn run(&mut self, op: &Op, now_us: u64) -> Outcome;
 
-    /// Drops what is stored, as a store does with an expired key.
+    /// Drops the record, as a store does with an expired key.
     fn forget(&mut self);
 }
 

@@ -53,7 +53,7 @@ enum Move {
 
 #[derive(Clone, Copy, Debug)]
 enum Ask {
-    /// By an owner, with `not_after` so many microseconds from now; never too late for `None`.
+    /// By an owner, with `not_after` this many microseconds from now; never too late for `None`.
     Acquire(u128, Option<i64>, Way),
     Withdraw(u128),
     Renew(u128, Token),
@@ -61,11 +61,11 @@ enum Ask {
     Release(Option<u128>, Which),
     ForceRelease(Token),
     Inspect,
-    /// Repeats the operation that was sent so many before this one.
+    /// Repeats an earlier operation, by its distance back.
     Repeat(usize),
-    /// Repeats the acquire that was sent so many acquires before, with a `not_after` so many microseconds later.
+    /// Repeats an earlier acquire, by its distance back, with a `not_after` this many microseconds later.
     Later(usize, u64),
-    /// An acquire under the id of the hold that was named so many operations before.
+    /// An acquire under the id of a hold that was named before, by its distance back in operations.
     Misuse(usize),
 }
 
@@ -74,7 +74,7 @@ enum Ask {
 enum Which {
     /// One of the latest grant, if there is one; otherwise as below.
     Held(usize),
-    /// The hold of the acquire so many acquires ago.
+    /// The hold of an earlier acquire, by its distance back.
     Asked(usize),
     Unknown,
 }
@@ -91,14 +91,14 @@ enum Way {
 #[derive(Clone, Copy, Debug)]
 enum Token {
     Unnamed,
-    /// The latest token, and so many more or less.
+    /// The latest token, plus or minus this number.
     Latest(i64),
     Exactly(u64),
 }
 
 impl Trace {
     /// Plays the trace on `subject`, and passes each operation with its time and outcome to `seen`. Its references to
-    /// the past are resolved by the reference, which runs beside it.
+    /// the past are resolved by the reference, which runs in parallel.
     ///
     /// # Errors
     /// The first error of `seen`, which ends the play.

@@ -24,7 +24,7 @@ pub type Step = [(Seen, Verdict); 3];
 /// Checks laws on the effects of a trace on a fresh lock.
 ///
 /// # Errors
-/// The first operation that breaks one, and what was seen. An operation that breaks other laws ends the play.
+/// The first operation that breaks one, and its effects. An operation that breaks other laws ends the play.
 pub fn obeys(laws: &[Property], lock: &mut OnKey<impl Holds>, trace: &Trace) -> Check {
     for step in watch(lock, trace) {
         let broken = || step.iter().flat_map(|(_, verdict)| &verdict.broken);

@@ -17,9 +17,9 @@ pub struct Model {
     time: Time,
     slot: Slot,
     expire_ms: u64,
-    /// The key beside it that the latest command used.
+    /// The second key that the latest command used.
     beside: Option<u128>,
-    /// The last millisecond at which each of the keys beside it is alive.
+    /// The last millisecond at which each second key is alive.
     beside_expire_ms: BTreeMap<u128, u64>,
     /// The latest time, in microseconds, if the clock never steps back.
     only_on: Option<u64>,
@@ -98,7 +98,7 @@ impl Model {
         }
     }
 
-    /// Drops the key beside it if it has expired, and returns it otherwise.
+    /// Drops the second key if it has expired, and returns it otherwise.
     fn drop_beside(&mut self, store_ms: u64) -> Option<Record> {
         let id = self.beside?;
         if self.beside_expire_ms.get(&id).is_none_or(|expire_ms| store_ms > *expire_ms) {

@@ -10,8 +10,8 @@ use crate::subject::{Adjustment, Answer, Op, Subject, Verdict};
 /// An id that no trace uses.
 const ID: u128 = 0xc0de;
 
-/// Checks that taking up to `most` grants exactly the smaller of that and what remains, and that the key then acts as
-/// after an acquire of the granted amount.
+/// Checks that taking up to `most` grants exactly the smaller of that and the remaining capacity, and that the key
+/// then acts as after an acquire of the granted amount.
 ///
 /// # Errors
 /// The wrong grant, or the first operation that is decided differently.

@@ -1,4 +1,4 @@
-//! Changes of a key's limits, and what they carry over.
+//! Changes of a key's limits, and the usage that they carry over.
 
 use super::decisions::{d2_retry_after_is_minimal, d4_remaining_is_exact, end};
 use super::{Check, require};
@@ -51,7 +51,7 @@ fn gives_nothing_away(
     subject.run(&Op::Change(new.clone()), now_us);
     let after = subject.peek(1, now_us).each();
     let before = seen.each();
-    // A block hides what a single limit has used.
+    // A block hides the usage of a single limit.
     let hidden = seen.blocked && seen.parts.is_empty();
     let used = before.iter().map(|(limit, left)| if hidden { 0 } else { limit - left });
     let kept = kept(old, new, &used.collect::<Vec<u64>>());
@@ -113,7 +113,7 @@ fn acts_like(one: &Config, other: &Config) -> bool {
     one.kind == other.kind && one.burst == other.burst && same_rate
 }
 
-/// Checks that a log whose window becomes shorter counts exactly what it admitted in that window (E2).
+/// Checks that a log whose window becomes shorter counts exactly its admissions in that window (E2).
 ///
 /// # Errors
 /// The wrong remainder.

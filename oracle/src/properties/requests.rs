@@ -165,7 +165,7 @@ pub fn d11_after_k_others_an_id_is_new(
         let admitted = again.run(&request(id), now_us);
         fresh.run(&request(id), now_us);
         if charged(&request(id), now_us, &admitted).is_empty() {
-            return Ok(()); // the limit is too small for so many
+            return Ok(()); // the limit is too small for this many
         }
     }
     let (seen, expected) = (again.run(&request(0), now_us), fresh.run(&request(IDS[0]), now_us));

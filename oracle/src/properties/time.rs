@@ -10,7 +10,7 @@ use crate::strategies::{Step, Trace};
 use crate::subject::{Answer, Machine, Op, Subject, Verdict};
 
 /// Checks D6: a bucket that is drained and then polled holds, at any later time, as much as one that was drained and
-/// left alone, less what the polls took. The number of steps of its refill does not matter.
+/// left alone, less the permits that the polls took. The number of steps of its refill does not matter.
 ///
 /// `polls` are waits (in microseconds) and costs; they end when the other bucket is full.
 ///

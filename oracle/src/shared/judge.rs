@@ -367,7 +367,7 @@ impl Judge<'_> {
         fits.next().map(|it| it.deadline_us)
     }
 
-    /// Returns whether it does not fit beside other grants, with (`at_most`) or without those that may have ended.
+    /// Returns whether it does not fit next to other grants, with (`at_most`) or without those that may have ended.
     fn is_full(&self, now_us: u64, at_most: bool) -> bool {
         self.op.weight + self.used(now_us, at_most) > self.op.terms.capacity
     }

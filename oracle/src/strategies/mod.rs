@@ -83,9 +83,9 @@ pub enum Move {
 pub enum Ask {
     /// Acquires one cost.
     Acquire(Cost),
-    /// Acquires one cost under a new id that is remembered for so long.
+    /// Acquires one cost under a new id that is remembered for this span.
     Request(Cost, Lasting),
-    /// Repeats the request whose id was sent so many ids before this one; a new request if there were fewer.
+    /// Repeats an earlier request, by the distance back of its id; a new request if there were fewer.
     Repeat(usize),
     /// Acquires another cost under such an id.
     Misuse(usize),
@@ -93,7 +93,7 @@ pub enum Ask {
     AcquireEach(Vec<Cost>),
     /// Takes a turn of one cost.
     TakeTurn(Cost, Patience),
-    /// Cancels the turn that was taken so many turns before the latest.
+    /// Cancels the turn that was taken this many turns before the latest.
     CancelTurn(usize),
     /// Peeks.
     Peek(Cost),
@@ -110,13 +110,13 @@ pub enum Ask {
 /// An adjustment.
 #[derive(Clone, Copy, Debug)]
 pub enum Change {
-    /// Takes so many, or as many as there are.
+    /// Takes this many, or as many as there are.
     TakeUpTo(Cost),
-    /// Gives back so many.
+    /// Gives back this many.
     Refund(Cost),
-    /// Charges so many, whether they fit or not.
+    /// Charges this many, whether they fit or not.
     Penalty(Cost),
-    /// Admits nothing for so long.
+    /// Admits nothing for this span.
     Block(Lasting),
     /// Ends the block.
     Unblock,
@@ -125,9 +125,9 @@ pub enum Change {
 /// How long a request is remembered, or a block lasts.
 #[derive(Clone, Copy, Debug)]
 pub enum Lasting {
-    /// So many microseconds.
+    /// This many microseconds.
     Micros(u64),
-    /// So many eighths of the window, period or interval.
+    /// This many eighths of the window, period or interval.
     Eighths(u64),
 }
 
@@ -136,7 +136,7 @@ pub enum Lasting {
 pub enum Patience {
     /// For ever.
     Endless,
-    /// So many eighths of the period.
+    /// This many eighths of the period.
     Eighths(u64),
     /// The wait for the turn in the latest answer, and this much more or less, in microseconds.
     Turn(i64),
@@ -145,9 +145,9 @@ pub enum Patience {
 /// A cost, relative to the limiter's answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Cost {
-    /// So many units.
+    /// This many units.
     Units(u64),
-    /// So many eighths of the capacity, at least 1.
+    /// This many eighths of the capacity, at least 1.
     Eighths(u64),
     /// The capacity and this much more or less.
     Capacity(i64),

@@ -1,6 +1,6 @@
 //! Locks and their family, and fenced values.
 
-// The bodies of tests, whose names say what holds.
+// The bodies of tests, whose names state their properties.
 #![allow(missing_docs)]
 
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn one_machine<R: Reference>(
     });
 }
 
-/// Returns the time of so many microseconds of the test.
+/// Returns the time at this many microseconds of the test.
 fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000 + us).expect("a time")
 }

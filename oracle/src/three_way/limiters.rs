@@ -1,6 +1,6 @@
 //! Limits, alone and together, with adjustments, changes, turns, reservations, and stored with their keys.
 
-// The bodies of tests, whose names say what holds.
+// The bodies of tests, whose names state their properties.
 #![allow(missing_docs)]
 
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
-//! What adjusting a key does, and what it does not: taking, giving back, penalties and blocks, on
-//! the Rust machines, one limit at a time and several in one; and what a change of limits keeps.
+//! The effects of adjusting a key, and their absence: taking, giving back, penalties and blocks, on
+//! the Rust machines, one limit at a time and several in one; and the usage that a change of limits
+//! keeps.
 //!
 //! `PROPTEST_CASES` says how many cases per limiter.
 
@@ -144,7 +145,7 @@ fn taking_up_to_is_an_acquire_of_what_fits() {
 
 #[test]
 fn a_refund_gives_back_what_was_used() {
-    // A block hides what is left.
+    // A block hides the remaining capacity.
     let input = |shape| with_cost(trace(shape, STEPS));
     each("refund", input, |(trace, cost)| {
         properties::a_refund_gives_back_what_was_used(&mut machine(&trace.limits), &trace, cost)

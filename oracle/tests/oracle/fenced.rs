@@ -1,4 +1,4 @@
-//! Fenced values: L7, and what is refused.
+//! Fenced values: L7, and refusals.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -18,8 +18,8 @@ const START_US: u64 = 1_763_700_000_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// L7: while it is kept, nothing is accepted with a token below one that was, and what is read is what was
-/// written last.
+/// L7: while it is kept, nothing is accepted with a token below one that was, and a read returns the last
+/// value written.
 fn l7_order(key: &mut impl Key, trace: &[Step]) -> Check {
     // The newest token, the value, and until when both are kept.
     let mut held: (u64, Option<Vec<u8>>, u64) = (0, None, 0);
@@ -94,7 +94,7 @@ fn broken_fences_are_killed() {
 fn d12_a_value_of_any_bytes_reads_back() {
     let value = prop_oneof![
         prop::collection::vec(any::<u8>(), 0..60),
-        // Near what stands for a byte in the text.
+        // Near the escapes of bytes in the text.
         prop::collection::vec(prop::sample::select(&b"\\x5cfF=: \x00\xc3\xa9\xff"[..]), 0..12),
     ];
     property("d12_fenced_bytes", cases(2_000), &value, |value| {
@@ -114,7 +114,7 @@ fn d12_a_value_of_any_bytes_reads_back() {
     });
 }
 
-/// D12: what cannot be read is refused alike in Rust and in Lua, and kept.
+/// D12: an unreadable record is refused alike in Rust and in Lua, and kept.
 #[test]
 fn broken_records_are_damaged_in_rust_and_in_lua() {
     let damaged = Some(RecordError::Damaged);

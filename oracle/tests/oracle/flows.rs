@@ -1,4 +1,4 @@
-//! What each flow promises, whatever happens to it.
+//! The guarantees of each flow, whatever happens to it.
 
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ fn a_call_keeps_to_its_timeout_and_is_sent_again_only_where_that_is_safe() {
     property("retry_keeps_to_its_timeout", cases(DEFAULT_CASES), &input, check);
 }
 
-/// What callers do with an [`CircuitBreaker`], after so many milliseconds.
+/// An action of a caller of a [`CircuitBreaker`].
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Asks,

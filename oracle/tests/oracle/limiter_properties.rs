@@ -75,7 +75,7 @@ fn d4_remaining_is_exact() {
 
 #[test]
 fn d4_reset_after_is_exact() {
-    // What is remembered of requests with an id does not count.
+    // The memory of requests with an id does not count.
     let input = |shape| (request_trace(shape, STEPS), steps(STEPS));
     each("d4_reset_after", Shape::ALL, input, |(trace, then)| {
         let fresh = machine(&trace.limits);
@@ -96,7 +96,7 @@ fn d5_probes_are_transparent() {
 
 #[test]
 fn d6_refill_composes() {
-    // Waits in sixteenths of what a token takes, so that most polls see a part of one.
+    // Waits in sixteenths of the time of a token, so that most polls see a part of one.
     let polls = prop::collection::vec((0..=40_u64, 1..=3_u64), 1..STEPS);
     let input = |shape| (strategies::limits(shape), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
     each(

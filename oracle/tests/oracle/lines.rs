@@ -32,7 +32,7 @@ struct Caller {
     gap: u64,
     cost: u64,
     timeout: u64,
-    /// It is dropped after so many milliseconds.
+    /// The milliseconds after which it is dropped.
     drops: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ struct Case {
     callers: Vec<Caller>,
     /// Microseconds there and back, one after the other.
     trips: Vec<u64>,
-    /// Other processes: after so many milliseconds, of this cost.
+    /// Calls of other processes: after how many milliseconds, and of which cost.
     others: Vec<(u64, u64)>,
     /// Which calls fail.
     fails: Vec<bool>,

@@ -120,7 +120,7 @@ impl<L: Decides> Subject for Local<L> {
     }
 }
 
-/// Every outcome is the machine's, but for what a reset finds where keys are dropped `between` operations.
+/// Every outcome is the machine's, but for that of a reset where keys are dropped `between` operations.
 fn equals_the_machine<L: Decides>(
     trace: &Trace,
     local: &mut Local<L>,
@@ -162,7 +162,7 @@ fn a_keyed_limiter_decides_as_the_machine() {
     );
 }
 
-/// D9 and D12: with other keys beside it, and all that is over dropped after each operation.
+/// D9 and D12: with other keys next to it, and all expired ones dropped after each operation.
 #[test]
 fn d9_d12_nobody_can_tell_that_keys_come_and_go() {
     each(
@@ -185,7 +185,7 @@ fn d9_d12_nobody_can_tell_that_keys_come_and_go() {
     );
 }
 
-/// E1 to E4, E6: what one word admits stays within the envelope, also where the clock steps back.
+/// E1 to E4, E6: the admissions of one word stay within the envelope, also where the clock steps back.
 #[test]
 fn e4_a_lone_limiter_stays_within_the_envelope() {
     each(
@@ -198,7 +198,7 @@ fn e4_a_lone_limiter_stays_within_the_envelope() {
     );
 }
 
-/// Rates on either side of what fits into a word, and states on either side of what a word can say.
+/// Rates and states on either side of the largest that fit into a word.
 #[test]
 fn d7_a_word_is_the_machine_at_its_bounds() {
     let second = 1_000_000;

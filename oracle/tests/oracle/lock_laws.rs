@@ -255,8 +255,7 @@ fn refuses<K: Key>(
     })
 }
 
-/// The operations that a trace comes to.
-/// D12: what a script does not take is told, and nothing is written.
+/// D12: wrong arguments of a script are reported, and nothing is written.
 #[test]
 fn d12_wrong_arguments_are_told() {
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();

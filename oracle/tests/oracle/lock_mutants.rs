@@ -1,8 +1,8 @@
 //! The laws of the lock have teeth: bugs that others shipped, put into the shipped scripts one text
 //! at a time, and killed by the same checks that the scripts pass as they stand.
 //!
-//! The numbers are those of the bugs in the contract; what has none is there so that every law is
-//! seen to fail.
+//! The numbers are those of the bugs in the contract; mutants without one make every law fail at
+//! least once.
 
 use std::cell::RefCell;
 

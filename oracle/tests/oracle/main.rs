@@ -1,5 +1,5 @@
-//! What judges the machines has teeth, and finds nothing wrong with them, nor with the shipped scripts in the simulated
-//! store: properties, references and laws, on what starts no server. Mutants of the core are judged by these.
+//! Properties, references and laws kill their mutants, and hold of the machines and of the shipped scripts in the
+//! simulated store. No test here starts a server. Mutants of the core are judged by these tests.
 
 mod adjustments;
 mod fenced;

@@ -43,7 +43,7 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
     killed(COUNTER, &mutant, plain_trace(Kind::FixedWindow, MS), |source, trace| {
         properties::d1_denies_as_the_reference(&mut foreign(source, trace, MS), trace)
     });
-    // The story as it was told: 2 per 6 s, and a hit every 5 s is denied for ever.
+    // The story as reported: 2 per 6 s, and a hit every 5 s is denied for ever.
     let config = Config::window(Kind::FixedWindow, 2, 6_000);
     let every_5_s = Step { moved: Move::Tick(5_000), ask: Ask::Acquire(Cost::Units(1)) };
     let steps = vec![every_5_s; 6];
@@ -118,7 +118,7 @@ fn bug_21_a_refund_that_is_done_again_is_killed_by_d11() {
 const ADMITS: &str = "if cost <= least and in_time() then";
 
 fn killed_by_d5(mutant: &Shipped) {
-    // At the times of the steps: what a store lets expire, a step back does not bring back.
+    // At the times of the steps: a step back does not bring back a record that a store lets expire.
     let probes = prop::collection::vec((0..STEPS, Just(0), 1..=20_u64), 1..8);
     let input = (forward_trace(Shape::Several, STEPS), probes);
     killed(mutant.source, &mutant.mutated, input, |source, (trace, probes)| {

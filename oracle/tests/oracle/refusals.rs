@@ -1,4 +1,4 @@
-//! What a machine refuses and keeps (D12): records that it cannot work on, and wrong arguments.
+//! Refusals of a machine that keep the record (D12): records that it cannot work on, and wrong arguments.
 
 use std::cell::RefCell;
 
@@ -51,7 +51,7 @@ pub(crate) fn refuses_binary_records(
     }
 }
 
-/// Another version, and what is no record of this kind, are refused as such and kept.
+/// Checks that another version, and text that is no record of this kind, are refused as such and kept.
 ///
 /// # Panics
 /// Where that is not so.
@@ -97,8 +97,8 @@ pub(crate) fn refuses_argument(command: &impl Command, place: usize, wrong: &str
     is_refused(call.script(), place, &words);
 }
 
-/// The same of a plain script whose first argument begins with so many numbers: where it is cut short, or too long,
-/// and where a number is none.
+/// Checks the refusals of a plain script whose first argument begins with this many numbers: an argument that is
+/// cut short or too long, and a number that is none.
 ///
 /// # Panics
 /// Where it does not.

@@ -1,5 +1,5 @@
-//! What the scripts refuse about requests with an id: wrong arguments, and records of which the
-//! memory is broken, which the Rust machines refuse alike.
+//! Refusals of requests with an id by the scripts: wrong arguments, and records with a broken memory,
+//! which the Rust machines refuse alike.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ const KEY: &str = "lockage:{one}";
 const ID: &str = "0000000000000000000000000000c0de";
 const NOW_US: u64 = 1_763_700_000_000_000;
 
-/// 10 in a second or at once, for each kind; a record of it whose state is right, and what an
-/// admitted request was told.
+/// 10 in a second or at once, for each kind; a record of it whose state is right, and the numbers of an
+/// admitted request's reply.
 fn limiters() -> [(Config, &'static str, &'static str); 6] {
     let window = |kind| Config::window(kind, 10, 1_000_000);
     let bucket = |kind| Config::bucket(kind, 2, 1_000_000, 10);
@@ -40,7 +40,7 @@ fn limiters() -> [(Config, &'static str, &'static str); 6] {
     ]
 }
 
-/// Texts behind a state, where a request was told `told`: some right, some not.
+/// Texts behind a state, where a request got the reply `told`: some right, some not.
 fn memories(told: &str) -> Vec<(String, bool)> {
     let one = format!("|{ID} 1763700060000000 3 1763700000000000{told}");
     let all = |next: usize, count| format!("|q 1763700090000000 {next}{}", one.repeat(count));

@@ -210,7 +210,7 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     };
     let with = |ends: &[Vec<u8>]| [head([5, 0, 0], 0), ends.concat()].concat();
     let whole = one(b'r', [5, 9], 2);
-    // With another bound, which ends so many bytes before the end.
+    // With another bound, which ends `behind` bytes before the end.
     let with_bound = |mut bytes: Vec<u8>, behind: usize, bound| {
         let at = bytes.len() - behind - 8;
         bytes[at..at + 8].copy_from_slice(&number(bound));
@@ -383,7 +383,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     });
 }
 
-/// At so many microseconds of the test.
+/// Returns the time at this many microseconds of the test.
 fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000 + us).expect("a time")
 }

@@ -9,7 +9,7 @@ use lockage_oracle::properties::{Check, try_out};
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
 
-/// A law that fails, the script, the text that is replaced, and by what.
+/// A law that fails, the script, the text that is replaced, and its replacement.
 pub(crate) type Mutant<L> = (L, ScriptId, &'static str, &'static str);
 
 /// The scripts obey each law as they are shipped, and with each of these texts replaced fail the

@@ -70,7 +70,7 @@ fn l10_the_last_sixteen_releases_are_remembered() {
     }
 }
 
-/// A waiter that comes when the record already says that others wait is still told for half of its time.
+/// A waiter that comes when the record already has waiters is still notified for half of its time.
 #[test]
 fn l12_each_waiter_is_told_for_half_of_the_time() {
     let semaphore = Semaphore::new(3, HOUR, HOUR).unwrap();
@@ -177,7 +177,7 @@ fn d12_damaged_records_are_refused_and_kept() {
         }
         bytes
     };
-    // With another number in the place of the bound that ends so many bytes before the end, or in the head.
+    // With another number in the place of the bound that ends `end` bytes before the end, or in the head.
     let with_bound = |mut bytes: Vec<u8>, end: usize, bound: u64| {
         let at = if end == 0 { 19 } else { bytes.len() - end };
         bytes[at..at + 8].copy_from_slice(&(bound as f64).to_le_bytes());
@@ -324,7 +324,7 @@ fn the_scripts_obey_every_law_and_broken_ones_are_killed_by_them() {
     });
 }
 
-/// At so many microseconds of the test.
+/// Returns the time at this many microseconds of the test.
 fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000 + us).expect("a time")
 }

@@ -1,4 +1,4 @@
-//! Limits that are stored with their keys: what following them means.
+//! Limits that are stored with their keys, and commands that follow them.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn following_a_limit_is_being_under_it() {
 fn a_key_without_a_limit_decides_nothing() {
     let mut slot = Slot::default();
     assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
-    // What another limiter has used of its own is no stored limit.
+    // Usage under another limiter's own limit is no stored limit.
     let plain = Acquire::new(limit("fixed-window 9/h"), 4).unwrap();
     _ = slot.execute(&plain, at(0)).unwrap();
     assert_eq!(acquire(&mut slot, 1, 0), Ok(StoredLimitOutcome::NoLimit));
@@ -109,7 +109,7 @@ fn a_default_is_stored_with_the_first_use_and_is_not_put_over_another() {
     assert_eq!(current(&mut slot, 0), Some(nine));
 }
 
-/// D9: what was used under no stored limit counts under a default, and when it counts no more the key is as an empty one.
+/// D9: usage under no stored limit counts under a default, and once it no longer counts the key is as an empty one.
 #[test]
 fn d9_a_default_is_put_over_what_was_used_under_no_stored_limit() {
     let nine = stored_limit("fixed-window 9/h");
@@ -170,7 +170,7 @@ fn a_command_under_its_own_limit_is_refused_where_one_is_stored() {
     assert!(slot.execute(&command, at(0)).is_ok());
 }
 
-/// D12: what stands before a record is read alike in Rust and in Lua, and what cannot be is kept.
+/// D12: the text before a record is read alike in Rust and in Lua, and an unreadable one is kept.
 #[test]
 fn broken_terms_are_damaged_records_in_rust_and_in_lua() {
     let record = "F1 9 60000000 1763700000000000 4";
@@ -263,7 +263,7 @@ fn stored_limit(text: &str) -> StoredLimit {
     StoredLimit::new(limit(text))
 }
 
-/// At so many microseconds of the test.
+/// Returns the time at this many microseconds of the test.
 fn at(us: u64) -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000 + us).expect("a time")
 }

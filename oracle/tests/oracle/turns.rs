@@ -14,7 +14,8 @@ const STEPS: usize = 32;
 
 #[test]
 fn d1_turns_and_patience_equal_the_reference() {
-    // Two turns in one microsecond with a reset between them can be alike; the reference tells them apart.
+    // Two turns in one microsecond with a reset between them can be alike; the reference distinguishes
+    // them.
     let no_resets = without(mixed_turn_trace(STEPS), |ask| matches!(ask, Ask::Reset));
     property("turns_d1_reference", cases(DEFAULT_CASES), &no_resets, |trace| {
         properties::d1_equals_the_reference(&mut machine(&trace), &trace)
@@ -53,7 +54,7 @@ fn d14_a_cancelled_turn_was_never_asked_for() {
             &trace,
             &others,
         )?;
-        // The records too are what they would be.
+        // The records are alike, too.
         let records = [plain.key.0, cancelling.key.0];
         let held = records[0] == records[1];
         held.then_some(()).ok_or_else(|| Failure::new(format!("{records:?}")))
@@ -109,7 +110,7 @@ fn turns_that_are_not_right_are_seen() {
     assert!(seen(early, spacing).is_err(), "E6 does not see turns that are early");
 }
 
-/// A machine that tells other turns than it has.
+/// A machine that replies other turns than it has.
 struct Bent<'a> {
     machine: Machine,
     trace: &'a Trace,

@@ -231,7 +231,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Learns that the latest grant is as told, with other holds.
+    /// Learns that the latest grant is as replied, with other holds.
     fn learn(&mut self, told: Grant, remember_us: u64, change: impl FnOnce(&mut Vec<u128>)) {
         let record = &mut self.laws.record;
         if let Some(latest) = &mut record.latest {
@@ -358,7 +358,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Believes what an inspection shows.
+    /// Believes an inspection.
     fn believe(&mut self, shown: Option<(u128, Grant)>) {
         let latest = &mut self.laws.record.latest;
         match shown {

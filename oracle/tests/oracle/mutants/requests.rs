@@ -1,4 +1,4 @@
-//! What is remembered of requests and turns, broken.
+//! Mutants of the memory of requests and turns.
 
 use lockage_core::ScriptId;
 use lockage_oracle::config::Kind;
@@ -136,7 +136,7 @@ fn requested(fast: Change, slow: Change) -> [(ScriptId, Kind, Change); 2] {
     ]
 }
 
-/// Traces, and what is sent again in them: before which step, which request, and how far off.
+/// Traces, and the repeats in them: before which step, of which request, and how far off.
 fn with_repeats(kind: Kind) -> impl Strategy<Value = (Trace, Vec<(usize, usize, i64)>)> {
     let shift = prop_oneof![Just(0), any::<i64>()];
     let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
