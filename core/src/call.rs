@@ -17,7 +17,7 @@ pub enum Encoded {
     /// For a script of the slow path, which takes text and works on every record.
     Text(TextCall),
     /// For a script of the fast path, which takes packed numbers. It refuses a record that it does not know by
-    /// `LOCKAGE_NEEDS_SLOW_PATH`, and the command goes on by [`encode_text`](crate::Command::encode_text).
+    /// `LOCKAGE_NEEDS_SLOW_PATH`, and the command is then sent by [`encode_text`](crate::Command::encode_text).
     Packed(PackedCall),
 }
 

@@ -13,9 +13,8 @@ use crate::time::Timestamp;
 
 /// One operation of one machine on one key.
 ///
-/// It exists twice with the same outcome: [`Command::apply`] runs the machine here, and
-/// [`Command::encode`] gives the call of the script that runs it in a store that speaks Lua, whose reply
-/// [`Command::outcome`] reads.
+/// It exists twice with the same outcome: [`Command::apply`] runs the machine here, and [`Command::encode`] returns the
+/// call of the script that runs it in a store that speaks Lua. [`Command::outcome`] reads the script's reply.
 ///
 /// A command is a small value of its own, so that it can be kept, sent, and put behind an
 /// [`AnyCommand`](crate::AnyCommand).
@@ -105,7 +104,7 @@ pub trait Command: Clone + Send + Sync + 'static {
     }
 }
 
-/// A command in parts, which together do the same, one after another: see [`Command::cut`].
+/// A command in parts, which run one after another with the same effect: see [`Command::cut`].
 pub struct Cut<C: Command> {
     /// Commands that are not cut again.
     pub parts: Vec<C>,
@@ -121,7 +120,7 @@ pub fn key_beside(key: &str, id: RequestId) -> String {
 /// The message that a key publishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publish {
-    /// Nothing: no waiter is to be notified.
+    /// No message: there is no waiter to notify.
     Nothing,
     /// A message for a waiter.
     Any,

@@ -18,11 +18,11 @@ pub struct Decision {
     pub limit: u64,
     /// The largest cost that is admitted right after this decision.
     pub remaining: u64,
-    /// How long until the limiter is as if never used, without further admissions. Request ids are
-    /// remembered independently of that.
+    /// The time until the limiter is as if never used, without further admissions. Request ids are remembered
+    /// independently of it.
     pub reset_after: Duration,
-    /// How long until the turn of a request in a leaky bucket, which an admitted request must wait for. For a denied
-    /// one, the earliest possible turn unless others cancel theirs. Zero for other limits.
+    /// The time until the turn of a request in a leaky bucket. An admitted request must wait for it. For a denied one,
+    /// it is the earliest possible turn unless others cancel theirs. Zero for other limits.
     pub turn_after: Duration,
     /// The index in `parts` of the limit of a composite that binds: the one that denies for longest or, if all admit,
     /// has the least left.
@@ -46,7 +46,7 @@ pub struct Part {
     pub limit: u64,
     /// The capacity that remains right after the decision. Nothing is charged unless all limits admit.
     pub remaining: u64,
-    /// How long until it is as if never used, without further admissions.
+    /// The time until it is as if never used, without further admissions.
     pub reset_after: Duration,
 }
 
@@ -85,13 +85,13 @@ pub enum Origin {
     Store,
     /// The limiter's deny cache; the store would deny the request too.
     DenyCache,
-    /// Permits that the limiter had taken ahead. `remaining` counts those it still holds, and the store may have more;
-    /// `parts` and `binding` are empty.
+    /// Prefetched permits. `remaining` counts those that the limiter still holds, and the store may have more; `parts`
+    /// and `binding` are empty.
     Prefetch,
     /// The limiter's fallback or shadow mode, since the store did not answer.
     Fallback,
     /// The line of callers that wait for permits in this process, and come first. `retry_after` counts them as
-    /// admitted; `remaining` is zero, and the rest is as the store said last.
+    /// admitted; `remaining` is zero, and the rest is from the store's latest decision.
     Line,
 }
 
@@ -103,7 +103,7 @@ pub struct Admitted {
     pub limit: u64,
     /// The largest cost that is admitted right after it.
     pub remaining: u64,
-    /// How long until the limiter is as if never used, without further admissions.
+    /// The time until the limiter is as if never used, without further admissions.
     pub reset_after: Duration,
 }
 
@@ -135,7 +135,7 @@ pub enum Denied {
 }
 
 impl Denied {
-    /// Returns how long until the same request can be admitted; `None` if it never can be, or was admitted and waits
+    /// Returns the time until the same request can be admitted; `None` if it never can be, or was admitted and waits
     /// for its turn.
     pub fn retry_after(&self) -> Option<Duration> {
         match *self {
@@ -197,7 +197,7 @@ impl Decision {
         self.verdict == Verdict::Allowed
     }
 
-    /// Returns the admission of a request that may go ahead now, so that `?` turns away any other.
+    /// Returns the admission of a request that may go ahead now, so that `?` rejects any other.
     ///
     /// ```
     /// use core::time::Duration;
@@ -242,7 +242,7 @@ impl Decision {
         self.shadow.is_some_and(|verdict| verdict != Verdict::Allowed)
     }
 
-    /// Returns how long until a denied request can be admitted: `None` if it was, or never can be.
+    /// Returns the time until a denied request can be admitted; `None` if it was admitted, or never can be.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.verdict {
             Verdict::Denied { retry_after, .. } => Some(retry_after),

@@ -15,12 +15,12 @@ pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError
     Ok((now, rest))
 }
 
-/// A number of a reply that can never be below zero.
+/// Reads a number that can never be below zero.
 pub(crate) fn read_whole(number: i64) -> Result<u64, ReplyError> {
     u64::try_from(number).map_err(|_| ReplyError::Unexpected)
 }
 
-/// Whether something is so.
+/// Reads a boolean.
 pub(crate) fn read_flag(number: i64) -> Result<bool, ReplyError> {
     match number {
         0 => Ok(false),
@@ -29,12 +29,12 @@ pub(crate) fn read_flag(number: i64) -> Result<bool, ReplyError> {
     }
 }
 
-/// A time of a reply that may be one to come.
+/// Reads a time that may be in the future.
 pub(crate) fn read_time(number: i64) -> Result<Timestamp, ReplyError> {
     Timestamp::computed(read_whole(number)?).ok_or(ReplyError::Unexpected)
 }
 
-/// An id in four parts of 32 bits.
+/// Reads an id in four parts of 32 bits.
 pub(crate) fn read_bits(parts: &[i64]) -> Result<u128, ReplyError> {
     let parts: &[i64; 4] = parts.try_into().map_err(|_| ReplyError::Unexpected)?;
     parts.iter().try_fold(0, |bits, &part| {

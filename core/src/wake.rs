@@ -25,7 +25,7 @@ impl Wake {
     }
 }
 
-/// For how long a caller waits before it is back, in microseconds: at most half of
+/// Returns for how long a caller waits before it polls again, in microseconds: at most half of
 /// [`MAX_SPAN`](crate::MAX_SPAN).
 pub(crate) fn waiting_us(span: Duration) -> u64 {
     micros_rounded_up(span).min(MAX_SPAN_US / 2)

@@ -36,7 +36,7 @@ const POLICY: &str = "P1";
 /// The tag of several limits together.
 const COMPOSITE: &str = "C1";
 
-/// All of them.
+/// Returns all constants.
 pub(crate) fn all() -> BTreeMap<&'static str, String> {
     let span = MAX_SPAN.as_micros() as u64;
     let exact = Timestamp::MAX.as_micros() + span;

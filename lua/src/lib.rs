@@ -46,23 +46,23 @@ impl Script {
         Script { id, source, digest }
     }
 
-    /// Which script this is.
+    /// Returns the script's id.
     pub fn id(&self) -> ScriptId {
         self.id
     }
 
-    /// The Lua text.
+    /// Returns the Lua text.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The SHA-1 of the text, in 40 hexadecimal digits: the argument of `EVALSHA`.
+    /// Returns the SHA-1 of the text, in 40 hexadecimal digits: the argument of `EVALSHA`.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 }
 
-/// The script of this name.
+/// Returns the script of this name.
 pub fn script(id: ScriptId) -> &'static Script {
     static SCRIPTS: Scripts = Scripts::new();
     SCRIPTS.get(id, sources::source)

@@ -43,30 +43,30 @@ pub const REWRITE: &str = include_str!("../templates/rewrite.lua");
 static LIBRARY: LazyLock<Library> =
     LazyLock::new(|| Library::new(FILES.iter().copied(), constants::all()));
 
-/// The text of a script.
+/// Returns the text of a script.
 pub(crate) fn source(id: ScriptId) -> String {
     LIBRARY.script(id.name()).text
 }
 
-/// The text that runs this script for each of several keys.
+/// Returns the text that runs this script for each of several keys.
 pub(crate) fn many(id: ScriptId) -> String {
     let each = include_str!("../templates/many.lua");
     ["local function run(redis, KEYS, ARGV)\n", &source(id), "end\n", each].concat()
 }
 
-/// The files that scripts are made of, each its name and its text, for tests that change them.
+/// Returns the name and the text of each file that scripts are made of, for tests that change them.
 #[doc(hidden)]
 pub fn files() -> &'static [(&'static str, &'static str)] {
     FILES
 }
 
-/// The names of the files that a script is made of.
+/// Returns the names of the files that a script is made of.
 #[doc(hidden)]
 pub fn files_of(id: ScriptId) -> BTreeSet<&'static str> {
     LIBRARY.script(id.name()).files
 }
 
-/// The text of a script, were the file of this name another text.
+/// Returns the text of a script with another text for the file of this name.
 #[doc(hidden)]
 pub fn source_with(id: ScriptId, file: &'static str, text: &str) -> String {
     LIBRARY.with(file, text).script(id.name()).text

@@ -110,14 +110,14 @@ impl Library {
         library
     }
 
-    /// With another text for a file.
+    /// Returns the library with another text for a file.
     pub(crate) fn with(&self, name: &'static str, text: &str) -> Self {
         let mut library = self.clone();
         library.files.insert(name, Arc::new(File::read(name, text)));
         library
     }
 
-    /// The script of this name.
+    /// Returns the script of this name.
     pub(crate) fn script(&self, name: &str) -> Made {
         let mut page = Page { library: self, layers: Vec::new(), variables: BTreeMap::new() };
         let mut made = Made { text: String::new(), files: BTreeSet::new() };
@@ -140,8 +140,8 @@ impl Library {
         Algorithm { files: like.into_iter().chain([own]).collect() }
     }
 
-    /// Those with a tag; if `plain`, only those whose calls carry nothing but a configuration and costs, so that several
-    /// fit in one call.
+    /// Returns the algorithms with a tag; if `plain`, only those whose calls carry nothing but a configuration and
+    /// costs, so that several fit in one call.
     fn algorithms(&self, plain: bool) -> impl Iterator<Item = Algorithm<'_>> {
         let all = self.algorithms.iter().map(|name| self.algorithm(name));
         let is_plain =
@@ -227,7 +227,7 @@ impl<'l> Page<'l> {
         }
     }
 
-    /// A line, or one for each of the names that it is for.
+    /// Writes a line, or one line for each of its names.
     fn write_line(&self, line: &str, indent: &str, to: &mut String) {
         let each = ["config", "given", "state", "call"]
             .into_iter()

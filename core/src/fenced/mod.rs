@@ -243,7 +243,7 @@ impl Command for FencedRead {
 impl Command for FencedPeek {
     type Outcome = Option<Kept>;
 
-    /// Without a token, and without a time to keep.
+    /// Encodes the call without a token, and without a time to keep.
     fn encode_text(&self) -> TextCall {
         let none = None::<u64>;
         TextCall::new(ScriptId::FencedRead).with_optional(none).with_optional(none)

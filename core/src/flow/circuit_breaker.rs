@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// Open since 0.
+    /// Returns a breaker that is open since 0.
     fn open() -> CircuitBreaker {
         let mut circuit_breaker = CircuitBreaker::new(CircuitBreakerConfig::default());
         (0..3).for_each(|_| circuit_breaker.failed(Store, at(0)));

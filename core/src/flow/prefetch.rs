@@ -289,7 +289,7 @@ mod tests {
         Duration::from_millis(millis)
     }
 
-    /// At most ten permits ahead, of a capacity of twelve.
+    /// Returns the options for at most ten permits ahead, of a capacity of twelve.
     fn config() -> PrefetchConfig {
         PrefetchConfig::new(&"fixed-window 12/h".parse().unwrap(), 10, LEASE).unwrap()
     }

@@ -44,7 +44,7 @@ pub(super) enum Kind {
 impl LatchRecord {
     pub(crate) const TAG: &'static str = "D2";
 
-    /// The text that the scripts read and write: see latch_record.lua.
+    /// Returns the text that the scripts read and write: see latch_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let LatchRecord { left, keep, until, forgotten, done } = self;
         let mut text = format!("{} {left} {keep} {until} {forgotten}", Self::TAG);

@@ -93,7 +93,7 @@ impl Command for Reset {
         self.run(slot, now)
     }
 
-    /// Where it was closed.
+    /// Notifies listeners if the latch was closed.
     fn publishes(&self, left: &Option<u64>, _: Option<&Record>) -> Publish {
         Publish::any_if(left.is_some_and(|left| left > 0))
     }

@@ -182,7 +182,7 @@ impl Machine for CalendarWindow {
         self.limit
     }
 
-    /// Where it cannot be settled it is as if never used, and not sound.
+    /// Returns a fresh and unsound state if the state cannot be settled.
     fn settle(&self, state: Option<State>, now: u64) -> State {
         match state {
             // A `now` before the beginning counts as the beginning (D10).
@@ -227,7 +227,7 @@ impl Machine for CalendarWindow {
         MAX_COUNT
     }
 
-    /// A window of the same unit and zone goes on.
+    /// Carries over a window of the same unit and zone.
     fn carry(&self, old: &Config, state: State, fresh: State) -> State {
         match old[1..] == self.config()[1..] {
             true => state,

@@ -116,7 +116,7 @@ impl Machine for FixedWindow {
         MAX_COUNT
     }
 
-    /// The running window ends when it would have ended.
+    /// Keeps the end of the running window.
     fn carry(&self, old: &Config, state: State, _fresh: State) -> State {
         let State([opened, used, _]) = state;
         if used == 0 {

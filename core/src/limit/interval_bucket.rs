@@ -133,7 +133,7 @@ impl Machine for IntervalBucket {
         (MAX_SPAN_US / self.interval_us).saturating_mul(self.amount).min(MAX_COUNT)
     }
 
-    /// The next tokens arrive when they would have arrived.
+    /// Keeps the arrival time of the next tokens.
     fn carry(&self, old: &Config, state: State, _fresh: State) -> State {
         let State([deficit, anchor, _]) = state;
         if deficit == 0 {

@@ -253,7 +253,7 @@ impl Entries {
     }
 }
 
-/// The last entry of a chunk; no chunk is empty.
+/// Returns the last entry of a chunk; no chunk is empty.
 pub(crate) fn last_of(chunk: &[Entry]) -> Entry {
     chunk.last().copied().unwrap_or(Entry { at: 0, cost: 0 })
 }

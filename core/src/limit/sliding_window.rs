@@ -72,8 +72,8 @@ impl SlidingWindow {
 
 const MAX_WINDOW_US: u64 = 1 << 50;
 
-/// The largest count of one window. The script splits the previous count into a * S + b and divides
-/// in two steps; see lua/algorithms/sliding_window.lua for why these bounds keep each step exact.
+/// Returns the largest count of one window. The script splits the previous count into a * S + b and divides in two
+/// steps; see lua/algorithms/sliding_window.lua for why these bounds keep each step exact.
 const fn max_count(window_us: u64) -> u64 {
     let split = (MAX_EXACT / 2) / window_us;
     least((MAX_COUNT / window_us).saturating_mul(split).saturating_add(split - 1), MAX_COUNT)

@@ -240,8 +240,8 @@ impl<const TURNS: bool> Machine for Bucket<TURNS> {
         self.parts().saturating_sub(deficit) / self.denominator
     }
 
-    /// In parts of a token, which takes no division. A cost of zero fits even where more than the capacity is
-    /// missing, as after a penalty.
+    /// Compares in parts of a token, which takes no division. A cost of zero fits even where more than the capacity
+    /// is missing, as after a penalty.
     #[inline]
     fn fits(&self, State([deficit, ..]): State, cost: u64) -> bool {
         cost <= self.burst && cost * self.denominator <= self.parts().saturating_sub(deficit)

@@ -40,8 +40,8 @@ pub struct Adjust {
 #[must_use = "`amount` says whether anything was changed"]
 #[non_exhaustive]
 pub struct Adjusted {
-    /// How much was taken, given back or charged, in units, for several limits the most of any; how long the key is
-    /// blocked now, in microseconds; for an unblocking 1 if the key was blocked. Zero means that nothing was changed.
+    /// The units taken, given back or charged, for several limits the most of any. For a block, how long the key is
+    /// blocked now, in microseconds; for an unblock, 1 if the key was blocked. Zero means that nothing was changed.
     pub amount: u64,
     /// The decision of a peek of cost 1 right after it.
     pub after: Decision,
@@ -65,7 +65,7 @@ impl Operation {
         Operation::Unblock,
     ];
 
-    /// As scripts and records have it.
+    /// Returns its letter in scripts and records.
     pub(super) fn letter(self) -> char {
         match self {
             Operation::TakeUpTo => 't',

@@ -33,7 +33,7 @@ pub const MAX_DIFFERENT_COSTS: usize = 10;
 
 /// A command that admits one request and charges its cost, or changes nothing.
 ///
-/// A repetition, after a lost answer, is one request more, unless it has an id: see [`Acquire::with_request`].
+/// A repetition after a lost answer is another request, unless it has an id: see [`Acquire::with_request`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
     limit: Limit,

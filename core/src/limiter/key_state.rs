@@ -1,7 +1,7 @@
 //! The state of one key's limits at one time, and the decisions from it.
 //!
-//! All decisions are made here. A store in this process makes a state from a record, a client of a server from a
-//! script's reply; from there on both are the same.
+//! All decisions are made here. A store in this process builds a state from a record, and a client of a server builds
+//! it from a script's reply; from there on both are the same.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -406,7 +406,7 @@ impl LimitState {
     }
 }
 
-/// Which of several limits binds: see [`Decision::binding`].
+/// Returns which of several limits binds: see [`Decision::binding`].
 fn binding(parts: &[Part]) -> Option<usize> {
     // The first of equals: `max_by_key` would take the last.
     let first_max = |key: &dyn Fn(&Part) -> Option<Duration>| {

@@ -13,7 +13,7 @@ impl MaxWait {
     /// No turn is further away.
     pub(crate) const ENDLESS: MaxWait = MaxWait(MAX_COUNT);
 
-    /// A wait of this length, in whole microseconds.
+    /// Creates a wait of this length, in whole microseconds.
     pub(crate) fn of(longest: Duration) -> Self {
         let micros = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         MaxWait(micros.min(MAX_COUNT))
@@ -34,7 +34,7 @@ impl MaxWait {
     }
 }
 
-/// As scripts take it.
+/// Prints it as scripts take it.
 impl fmt::Display for MaxWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -43,12 +43,12 @@ impl Request {
         Ok(Request { id, remember_us })
     }
 
-    /// Until when one that was decided at `now` is remembered.
+    /// Returns until when a request decided at `now` is remembered.
     pub(super) fn until(&self, now: Timestamp) -> Timestamp {
         later(now, self.remember_us)
     }
 
-    /// Half as long again.
+    /// Returns the end of one and a half times that span.
     fn until_and_half(&self, now: Timestamp) -> Timestamp {
         later(now, self.remember_us + self.remember_us / 2)
     }
@@ -58,7 +58,7 @@ fn later(now: Timestamp, us: u64) -> Timestamp {
     Timestamp::computed(now.as_micros() + us).expect("at most MAX_SPAN after an accepted time")
 }
 
-/// As scripts of the slow path take it.
+/// Prints it as scripts of the slow path take it.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.id, self.remember_us)
@@ -86,7 +86,7 @@ pub(super) enum What {
     Adjust(Operation, u64),
 }
 
-/// As records have it.
+/// Prints it as records have it.
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -187,7 +187,7 @@ impl Requests {
     }
 }
 
-/// As it follows the state of a record.
+/// Prints the text after the state of a record.
 impl fmt::Display for Requests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_empty() {

@@ -1,7 +1,7 @@
 //! Records of reservations: requests that were charged an estimate, until their true cost is known.
 //!
-//! A reservation is given back exactly, so that the limit then stands as if less had been charged at that time. The
-//! state that a limiter's own record keeps for that does not grow with the number of open ones:
+//! A reservation is given back exactly: the limit is then as if less had been charged at that time. The state that a
+//! limiter's own record keeps for that does not grow with the number of open ones:
 //! - Each reservation has a record of its own, under a [second key](crate::key_beside), which only its maker and its
 //!   settler know. It expires by itself.
 //! - A window, and a log's entry, only grow until they are gone. The reservation's charge is there as long as they are:
@@ -125,7 +125,7 @@ impl Steps {
         let steps = self.steps.len();
         let taken = self.take(count, amount);
         let end = count - (steps - self.steps.len());
-        // A step that nobody needs is as well the next one's.
+        // An unneeded step is merged into the next one.
         if end > 0 && end < self.steps.len() && self.steps[end - 1].open == 0 {
             let step = self.steps.remove(end - 1);
             self.steps[end - 1].amount += step.amount;
@@ -180,7 +180,7 @@ impl Reservations {
     }
 }
 
-/// As they follow the state of a record.
+/// Prints the text after the state of a record.
 impl fmt::Display for Reservations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reservations { generation, made, buckets } = self;
@@ -313,7 +313,7 @@ impl ReservationRecord {
         Some(ReservationRecord { stage, now, until, limits, told })
     }
 
-    /// The record as text.
+    /// Returns the record as text.
     pub(crate) fn to_text(&self) -> String {
         let ReservationRecord { stage, now, until, limits, told } = self;
         let (settled, cost, place) = match stage {
@@ -405,7 +405,7 @@ fn levels(parts: &[LimitState]) -> impl Iterator<Item = u64> {
     parts.iter().filter_map(LimitState::level)
 }
 
-/// The decision on a reservation.
+/// Returns the decision on a reservation.
 pub(super) fn recall(
     limits: &[Single],
     cost: u64,

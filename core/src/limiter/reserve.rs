@@ -76,11 +76,11 @@ impl From<Decision> for Reserved {
 /// An estimate that is charged and can be settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reservation {
-    /// Its name.
+    /// Its id.
     pub id: RequestId,
     /// The estimate.
     pub cost: u64,
-    /// From this time on, by the store's clock, it cannot be settled and stays charged.
+    /// The time by the store's clock from which it cannot be settled and stays charged.
     pub expires_at: Timestamp,
 }
 
@@ -221,7 +221,7 @@ impl Run for Reserve {
     }
 }
 
-/// The configuration of a single limit, and these numbers.
+/// Packs the configuration of a single limit, and these numbers.
 fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> {
     let config = limit.single()?.config();
     let numbers = config.iter().chain(numbers).copied();

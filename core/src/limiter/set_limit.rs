@@ -32,7 +32,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// As scripts take it.
+    /// Returns its letter in scripts.
     fn letter(self) -> char {
         match self {
             Mode::Keep => 'k',
@@ -96,7 +96,7 @@ impl Command for SetLimit {
         }
     }
 
-    /// Set once more, it is set.
+    /// Returns `true`: setting the same limit again changes nothing more.
     fn is_repeatable(&self) -> bool {
         self.mode == Mode::Keep
     }

@@ -18,8 +18,8 @@ use crate::time::Timestamp;
 /// [`SetLimit`](crate::SetLimit) stores it, and a call by [`WithStoredLimit`](crate::WithStoredLimit) is under the one
 /// stored at that time.
 ///
-/// It parses from and prints to strings (and, with the feature `serde`, serialises as one): that of the limit, then
-/// `per client` if it is, then `kept` and a time if it has one.
+/// It parses from and prints to strings (and, with the feature `serde`, serialises as one): the limit's text, then `per
+/// client` for such a scope, then `kept` and a time unless that is the default.
 ///
 /// ```
 /// use lockage_core::{Scope, StoredLimit};
@@ -175,7 +175,7 @@ impl Terms {
     }
 }
 
-/// As scripts take them.
+/// Prints them as scripts take them.
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.scope.letter(), self.keep_us)
@@ -183,7 +183,7 @@ impl fmt::Display for Terms {
 }
 
 impl Scope {
-    /// As scripts and records have it.
+    /// Returns its letter in scripts and records.
     pub(super) fn letter(self) -> char {
         match self {
             Scope::Overall => 'o',
@@ -249,7 +249,7 @@ impl Policy {
     }
 }
 
-/// As it precedes the record's own text.
+/// Prints the text before the record's own.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Terms { scope, keep_us } = self.terms;
@@ -264,8 +264,8 @@ impl Record {
         Limit::all(&limits).ok()
     }
 
-    /// Whether some sequence of calls can have written the end of a stored limit: it is no later than the latest end
-    /// that a call can ask for, or than the state counts.
+    /// Returns whether some sequence of calls can have written the end of a stored limit: it is no later than the
+    /// latest end that a call can ask for, or than the state counts.
     pub(crate) fn has_sound_policy(&self) -> bool {
         let until = self.policy.and_then(|policy| policy.until).unwrap_or_default();
         let written = || Record { policy: self.policy.map(Policy::written), ..self.clone() };

@@ -15,7 +15,7 @@ use crate::reply::{read_head, read_whole};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
-/// An [`Acquire`] by a caller that may give its turn back.
+/// An [`Acquire`] whose turn can be given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TakeTurn(Acquire);
 
@@ -25,7 +25,7 @@ impl TakeTurn {
         TakeTurn(acquire)
     }
 
-    /// The decision, which admits, with its ticket, given when it was made and the prior state.
+    /// Returns a decision that admits, with its ticket, from the time of the decision and the prior state.
     fn turn(&self, decision: Decision, at: Timestamp, prior: &[u64]) -> Turn {
         let ticket = match self.0.limit() {
             Limit::LeakyBucket(bucket) if !decision.turn_after.is_zero() => {
@@ -44,8 +44,8 @@ impl TakeTurn {
 pub struct Turn {
     /// The decision. If it is `Allowed`, the turn is after its [`turn_after`](Decision::turn_after).
     pub decision: Decision,
-    /// Gives the turn back: `None` if the request was not admitted, has its turn at once, or was decided without the
-    /// store.
+    /// The ticket that gives the turn back; `None` if the request was not admitted, has its turn at once, or was
+    /// decided without the store.
     pub ticket: Option<Ticket>,
 }
 
@@ -72,7 +72,7 @@ struct QueuedTurn {
 }
 
 impl Ticket {
-    /// The ticket of a cost that was admitted at this time in this state.
+    /// Returns the ticket of a cost that was admitted at this time in this state.
     fn new(bucket: LeakyBucket, cost: u64, at: Timestamp, prior: &[u64]) -> Option<Ticket> {
         let before = LimitState::read(bucket.into(), prior)?.state;
         let settled = bucket.settle(Some(before), at.as_micros());
@@ -117,18 +117,18 @@ impl Command for TakeTurn {
     }
 }
 
-/// Gives a turn back, as if it had never been asked for (D14): the record is what it would be.
+/// Gives a turn back, as if it had never been requested (D14).
 ///
-/// That is exact only if no later request was admitted, whose turn would have to move, the key was not adjusted, reset
-/// or put under another limit, and the turn has not come. Nor is it exact once the key has had reservations, until it
-/// was reset or dropped. Otherwise nothing changes, and the outcome says why. Later admissions that gave their turns
-/// back do not count. A block stays. A request with an id stays remembered: sent again, it gets the turn that it had,
-/// so another attempt needs another id.
+/// That works only if no later request was admitted, whose turn would have to move, the key was not adjusted, reset or
+/// put under another limit, and the turn has not come. Nor does it work once the key has had reservations, until it was
+/// reset or dropped. Otherwise nothing changes, and the outcome says why. Later admissions that gave their turns back
+/// do not count. A block stays. A request with an id stays remembered: sent again, it gets the turn that it had, so
+/// another attempt needs another id.
 ///
 /// Do not repeat it after a lost answer: if it had run before, it would get [`Cancellation::NotLast`]. If a second
-/// request of the same cost was admitted in the very microsecond of the first, after that was given back, it would give
-/// back the second one's turn: the record cannot distinguish the two. (The same holds if the key was reset or the first
-/// one refunded between them.)
+/// request of the same cost was admitted in the microsecond of the first, after that was given back, a repetition would
+/// give back the second one's turn: the record cannot distinguish the two. (The same holds if the key was reset or the
+/// first one refunded between them.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CancelTurn {
     turn: QueuedTurn,

@@ -25,14 +25,14 @@ pub(super) mod run {
     use super::{Command, Limit, MaxWait, Record, RecordError, Timestamp};
 
     pub trait Run: Command {
-        /// As [`Command::apply`], whether or not the key's limit is stored.
+        /// Runs the machine as [`Command::apply`] does, whether or not the key's limit is stored.
         fn run(
             &self,
             slot: &mut Option<Record>,
             now: Timestamp,
         ) -> Result<Self::Outcome, RecordError>;
 
-        /// As [`Command::apply_beside`], likewise.
+        /// Runs the machine as [`Command::apply_beside`] does, likewise.
         fn run_beside(
             &self,
             slot: &mut Option<Record>,
@@ -144,7 +144,7 @@ impl<C: LimitCommand> WithStoredLimit<C> {
 impl<C: LimitCommand> Command for WithStoredLimit<C> {
     type Outcome = StoredLimitOutcome<C::Outcome>;
 
-    /// The call of the command, which takes any limit, then its longest wait and the terms of the default.
+    /// Encodes the call of the command, which takes any limit, then its longest wait and the terms of the default.
     fn encode_text(&self) -> TextCall {
         let (call, max_wait) = (self.command.encode_text(), self.command.max_wait());
         match self.default {
@@ -153,7 +153,7 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         }
     }
 
-    /// The longest wait, the number of costs, the costs, and the first bytes of a record of the default.
+    /// Packs the longest wait, the number of costs, the costs, and the first bytes of a record of the default.
     fn encode_packed(&self) -> Option<PackedCall> {
         let costs = self.command.fast_costs().filter(|_| !self.is_on_slow_path)?;
         let default = match self.default {

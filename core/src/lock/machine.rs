@@ -244,8 +244,8 @@ fn broken(record: &mut LockRecord, token: u64, now: u64) -> Option<Answer> {
     Some(Answer::Released { token, holds: 0 })
 }
 
-/// The record that counts at `now`: from its `keep` on it is as if it were not there, and so is a place that
-/// has ended (D9).
+/// Returns the record that counts at `now`: from its `keep` on it counts as absent, and so does a place that has ended
+/// (D9).
 fn load(stored: Option<&Record>, now: Timestamp) -> Result<Option<LockRecord>, RecordError> {
     let now = now.accepted()?.as_micros();
     match stored.map(|record| &record.body) {
@@ -277,7 +277,7 @@ impl LockRecord {
         }
     }
 
-    /// When the latest grant was made.
+    /// Returns when the latest grant was made.
     fn since(&self) -> Timestamp {
         time(self.token - self.ahead)
     }

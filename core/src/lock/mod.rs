@@ -242,7 +242,7 @@ pub struct Reply {
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It was acquired or renewed, now or before: the grant as it stands.
+    /// It was acquired or renewed, now or before: the present grant.
     Held(Hold),
     /// It was released, or freed by force, now or before.
     Released {
@@ -271,7 +271,7 @@ pub enum Answer {
     },
 }
 
-/// A grant as it stands right after an operation.
+/// The state of a grant right after an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// The fencing token of the grant.

@@ -22,7 +22,7 @@ pub(crate) struct LockRecord {
     pub(super) deadline: u64,
     /// The latest token that was given out.
     pub(super) token: u64,
-    /// From when on the record is as if it were not there.
+    /// The time from which the record counts as absent.
     pub(crate) keep: u64,
     /// Until when a waiter is to be woken.
     pub(super) wake: u64,
@@ -64,7 +64,7 @@ pub(super) enum End {
 }
 
 impl Default for LockRecord {
-    /// A lock that was never used: its first token is at least 1.
+    /// Returns the record of a lock that was never used: its first token is at least 1.
     fn default() -> Self {
         LockRecord {
             owner: OwnerId::from_u128(0),
@@ -103,7 +103,7 @@ impl LockRecord {
         }
     }
 
-    /// The text that the scripts read and write: see lock_record.lua.
+    /// Returns the text that the scripts read and write: see lock_record.lua.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!(
             "{} {} {} {} {} {} {} {}",
@@ -163,7 +163,7 @@ impl LockRecord {
         record.is_sound().then_some(record)
     }
 
-    /// Whether some sequence of calls can have written it, so that no step can overflow.
+    /// Returns whether some sequence of calls can have written it, so that no step can overflow.
     pub(super) fn is_sound(&self) -> bool {
         self.holds.len() <= MAX_HOLDS
             && self.ended.len() <= REMEMBERED
@@ -172,7 +172,7 @@ impl LockRecord {
             && self.bounds().all(is_bound)
     }
 
-    /// Until when acquires of its holds may arrive.
+    /// Returns until when acquires of its holds may arrive.
     fn bounds(&self) -> impl Iterator<Item = u64> {
         let ended = self.ended.iter().map(|ended| &ended.hold);
         self.holds.iter().chain(ended).map(|hold| hold.not_after).chain([self.forgotten])

@@ -18,7 +18,7 @@ use crate::time::Timestamp;
 impl Command for Operation {
     type Outcome = Reply;
 
-    /// The time for which it is remembered, then the operation's own arguments.
+    /// Encodes the time for which it is remembered, then the operation's own arguments.
     fn encode_text(&self) -> TextCall {
         let Lock { lease_us, remember_us } = self.lock;
         let call = |script| TextCall::new(script).with(remember_us);
@@ -170,14 +170,14 @@ const RELEASED: i64 = 4;
 /// The number of a holder's numbers.
 const HOLDER_LEN: usize = 7;
 
-/// A token, a hold count and a deadline.
+/// Reads a token, a hold count and a deadline.
 fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {
     let &[token, holds, deadline] = numbers else { return Err(ReplyError::Unexpected) };
     let (token, holds) = (read_whole(token)?, read_whole(holds)?);
     Ok(Hold { token, holds, deadline: read_time(deadline)? })
 }
 
-/// A hold, then its owner's id in four parts of 32 bits; nothing without a holder.
+/// Reads a hold, then its owner's id in four parts of 32 bits; nothing without a holder.
 fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
     if numbers.is_empty() {
         return Ok(None);
@@ -186,7 +186,7 @@ fn read_holder(numbers: &[i64]) -> Result<Option<Holder>, ReplyError> {
     Ok(Some(Holder { owner: OwnerId::from_u128(read_bits(owner)?), hold: read_hold(hold)? }))
 }
 
-/// The characters of a label, six in each number but the last; nothing where there is none.
+/// Reads the characters of a label, six in each number but the last; nothing without a label.
 fn read_label(numbers: &[i64]) -> Result<Option<Label>, ReplyError> {
     if numbers.is_empty() {
         return Ok(None);

@@ -30,8 +30,8 @@ const PACKED_CACHE: usize = 8 * 3;
 /// The number added to the number of elements if there are chunks.
 const CHUNKED: usize = 256;
 
-/// The elements of a record in text: the head, the chunks, and the newest entries, each by itself. One of cost 1, which
-/// most are, is its time alone.
+/// Returns the elements of a record in text: the head, the chunks, and the newest entries, each by itself. One of cost
+/// 1, which most are, is its time alone.
 pub(super) fn texts(head: String, entries: &Entries) -> Vec<String> {
     let chunk = |chunk: &Vec<Entry>| {
         let mut text = String::from(CHUNK);

@@ -9,7 +9,7 @@ pub(crate) fn read_numbers(text: &str) -> Option<Vec<u64>> {
     text.split(' ').map(read_number).collect()
 }
 
-/// A whole number in plain digits: no sign, no space, no exponent.
+/// Reads a whole number in plain digits: no sign, no space, no exponent.
 pub(crate) fn read_number(text: &str) -> Option<u64> {
     if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -24,7 +24,7 @@ pub(crate) fn read_exact<const N: usize>(text: &str) -> Option<[u64; N]> {
     numbers.iter().all(|&number| number < MAX_EXACT).then_some(numbers)
 }
 
-/// A fencing token that leaves room for later ones, as all granted ones do.
+/// Reads a fencing token that leaves room for later ones, as all granted ones do.
 pub(crate) fn read_token(text: &str) -> Option<u64> {
     read_number(text).filter(|&token| token <= LATEST_END)
 }

@@ -83,7 +83,7 @@ fn pack_requests(text: &str) -> Option<Vec<u8>> {
     (text_of(&bytes) == text).then_some(bytes)
 }
 
-/// The text of the body of a counter's record with requests, if it is of such a length.
+/// Returns the text of the body of a counter's record with requests, if it has such a length.
 fn text_of_requests(tag: &str, body: &[u8]) -> Option<String> {
     let row = Single::row_of(tag).filter(|row| !row.is_log)?;
     let (own, rest) = body.split_at_checked(8 * (row.config_len + row.state_len))?;
@@ -109,7 +109,7 @@ fn pack_reservation(text: &str) -> Option<Vec<u8>> {
     as_written(tag, read_numbers(rest)?, text)
 }
 
-/// For several counters: the letters of their tags as one number, and all numbers after it.
+/// Packs several counters: the letters of their tags as one number, and all numbers after it.
 fn pack_several(text: &str) -> Option<Vec<u8>> {
     let (rest, reserved) = split_reserved(text.strip_prefix(COMPOSITE_TAG)?.strip_prefix(' ')?)?;
     let words = rest.split(' ');
@@ -127,8 +127,8 @@ fn pack_several(text: &str) -> Option<Vec<u8>> {
     as_written(COMPOSITE_TAG, all.collect(), text)
 }
 
-/// For a stored limit that is one counter with nothing after its state: its scope and the letter of the counter's tag,
-/// then how long it is kept, the configuration, when it ends, and the state.
+/// Packs a stored limit that is one counter with nothing after its state: its scope and the letter of the counter's
+/// tag, then how long it is kept, the configuration, when it ends, and the state.
 fn pack_policy(text: &str) -> Option<Vec<u8>> {
     let words: Vec<&str> = text.split(' ').collect();
     let &[Policy::TAG, scope, keep, until, tag, ref numbers @ ..] = &words[..] else { return None };
@@ -157,13 +157,13 @@ fn policy_text(body: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The letters of these tags as one number, the first in its lowest byte.
+/// Returns the letters of these tags as one number, the first in its lowest byte.
 pub(crate) fn letters<'a>(tags: impl IntoIterator<Item = &'a str>) -> u64 {
     let bytes = tags.into_iter().filter_map(|tag| tag.bytes().next());
     bytes.enumerate().fold(0, |all, (at, letter)| all | u64::from(letter) << (8 * at))
 }
 
-/// A record of these numbers, if it says this.
+/// Returns the record of these numbers, if this is its text.
 fn as_written(tag: &str, numbers: Vec<u64>, text: &str) -> Option<Vec<u8>> {
     let body = numbers.into_iter().flat_map(packed);
     let bytes: Vec<u8> = tag.bytes().chain([b':']).chain(body).collect();
@@ -224,8 +224,8 @@ pub(crate) fn text_of(bytes: &[u8]) -> String {
     text
 }
 
-/// The tag and the configuration of each of several counters; the numbers after them, and how many of these are their
-/// states. Invalid tags become `?`.
+/// Pushes the tag and the configuration of each of several counters; returns the numbers after them, and how many of
+/// these are their states. Invalid tags become `?`.
 fn push_heads<'n>(
     text: &mut String,
     letters: [u8; 8],
@@ -260,7 +260,7 @@ fn push_numbers(text: &mut String, numbers: &[[u8; 8]]) {
     }
 }
 
-/// Whether it is a capital letter and a number.
+/// Returns whether it is a capital letter and a number.
 fn is_tag(text: &str) -> bool {
     let is_kind = text.starts_with(|kind: char| kind.is_ascii_uppercase());
     is_kind && text.len() > 1 && text[1..].bytes().all(|byte| byte.is_ascii_digit())

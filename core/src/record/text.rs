@@ -26,7 +26,7 @@ pub(super) const BLOCKED: &str = "blocked";
 /// The word before the reservations.
 pub(super) const RESERVATIONS: &str = "r";
 
-/// The tags and configurations of the limits, and their states.
+/// Pushes the tags and configurations of the limits, and their states.
 pub(super) fn push_limits(text: &mut String, parts: &[LimitState]) {
     let is_composite = parts.len() > 1;
     if is_composite {
@@ -50,7 +50,7 @@ fn push_all(text: &mut String, numbers: &[u64]) {
     }
 }
 
-/// Whether a tag begins as that of a limiter does.
+/// Returns whether a limiter's tag begins with this letter.
 fn is_limiters(letter: char) -> bool {
     Single::row_of_letter(letter).is_some() || COMPOSITE_TAG.starts_with(letter)
 }

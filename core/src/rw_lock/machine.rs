@@ -39,7 +39,7 @@ impl Operation {
         Ok(Reply { now, answer, woke })
     }
 
-    /// The answer to an acquire of a hold that is live, and whether it may arrive for longer than those before (L10).
+    /// Returns the answer to an acquire of a live hold, and whether it may arrive for longer than those before (L10).
     fn again(
         &self,
         record: &mut RwLockRecord,
@@ -61,7 +61,7 @@ impl Operation {
         }
     }
 
-    /// Once more for its owner, or a fresh grant (L1, L2, L4, L5).
+    /// Adds a hold for its owner, or makes a fresh grant (L1, L2, L4, L5).
     fn acquire(
         &self,
         record: &mut RwLockRecord,

@@ -195,7 +195,7 @@ pub type Reply = crate::lease::Reply<Answer>;
 /// [`RecordError::OperationReused`](crate::RecordError::OperationReused).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// An acquire or a renewal: the grant as it stands now.
+    /// An acquire or a renewal succeeded: the present grant.
     Held(Hold),
     /// A release ran, now or when it was first sent.
     Released {
@@ -229,7 +229,7 @@ pub enum Answer {
     NotHeld,
 }
 
-/// A grant as it stands.
+/// The state of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     /// For reading or for writing.

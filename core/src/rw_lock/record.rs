@@ -47,7 +47,7 @@ pub(crate) struct HoldEnd {
 }
 
 impl Mode {
-    /// The letter that stands for it in a record; in its text in upper case for a hold that was given back.
+    /// Returns its letter in a record; in the text it is in upper case for a hold that was given back.
     pub(super) fn letter(self) -> char {
         match self {
             Mode::Read => 'r',

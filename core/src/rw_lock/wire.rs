@@ -97,13 +97,13 @@ const TOO_MANY: i64 = 4;
 const TOO_LATE: i64 = 5;
 const NOT_HELD: i64 = 6;
 
-/// A token, a hold count and a deadline.
+/// Reads a token, a hold count and a deadline.
 fn read_hold(mode: Mode, [token, holds, deadline]: [i64; 3]) -> Result<Hold, ReplyError> {
     let (token, holds) = (read_whole(token)?, read_whole(holds)?);
     Ok(Hold { mode, token, holds, deadline: read_time(deadline)? })
 }
 
-/// The mode, the owner's id in four parts of 32 bits, and the hold.
+/// Reads the mode, the owner's id in four parts of 32 bits, and the hold.
 fn read_holder(numbers: &[i64]) -> Result<Holder, ReplyError> {
     let &[mode, a, b, c, d, token, holds, deadline] = numbers else {
         return Err(ReplyError::Unexpected);

@@ -100,7 +100,7 @@ const NEVER: i64 = 3;
 const TOO_LATE: i64 = 4;
 const NOT_HELD: i64 = 5;
 
-/// A count, a token and a deadline.
+/// Reads a count, a token and a deadline.
 fn read_grant(numbers: &[i64]) -> Result<Grant, ReplyError> {
     let &[count, token, deadline] = numbers else { return Err(ReplyError::Unexpected) };
     Ok(Grant {

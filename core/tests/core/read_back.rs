@@ -30,7 +30,7 @@ fn list(items: &[&str]) -> Stored {
     Stored::List(items.iter().map(|item| (*item).to_owned()).collect())
 }
 
-/// The record is stored as this text, and this text is read as the record.
+/// Checks that the record is stored as this text, and that this text is read as the record.
 fn reads_back(slot: &Option<Record>, stored: &str) {
     let record = slot.as_ref().unwrap();
     assert_eq!(record.stored(), text(stored));

@@ -18,7 +18,7 @@ fn limit(text: &str) -> Limit {
     text.parse().unwrap()
 }
 
-/// The record after requests of these costs at these times.
+/// Returns the record after requests of these costs at these times.
 fn record(text: &str, requests: &[(u64, u64)]) -> Record {
     let mut slot = None;
     for &(cost, time) in requests {

@@ -20,7 +20,7 @@ fn now() -> Timestamp {
     Timestamp::from_micros(1_763_700_000_000_000).unwrap()
 }
 
-/// It is repeatable on this slot, and says so.
+/// Checks that a command is repeatable on this slot, and reports so.
 fn again<C: Command<Outcome: Debug + PartialEq>>(command: &C, slot: &mut Option<Record>) {
     again_beside(command, slot, &mut None);
 }
@@ -37,7 +37,7 @@ fn again_beside<C: Command<Outcome: Debug + PartialEq>>(
     assert!(command.is_repeatable());
 }
 
-/// It says that it is not.
+/// Checks that a command is not reported as repeatable.
 fn once(command: &impl Command) {
     assert!(!command.is_repeatable());
 }

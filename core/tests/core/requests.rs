@@ -31,7 +31,7 @@ fn request(text: &str, cost: u64, id: u128, remember_us: u64) -> Acquire {
     acquire.with_request(id, Duration::from_micros(remember_us)).unwrap()
 }
 
-/// An acquire without an id.
+/// Runs an acquire without an id.
 fn acquire(text: &str, cost: u64, slot: &mut Option<Record>, now: u64) -> Decision {
     Acquire::new(limit(text), cost).unwrap().apply(slot, at(now)).unwrap()
 }

@@ -74,7 +74,7 @@ impl Key {
         self.run(Settle::new(self.limit, reservation, actual), now)
     }
 
-    /// How much a settlement gave back or charged.
+    /// Returns how much a settlement gave back or charged.
     fn settled(&mut self, reservation: &Reservation, actual: u64, now: u64) -> u64 {
         match self.settle(reservation, actual, now) {
             Settlement::Settled { amount, after } => {

@@ -13,7 +13,7 @@ fn parsed(text: &str) -> Limit {
     text.parse().unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The message of a string that is not accepted.
+/// Returns the error message of a string.
 fn refused(text: &str) -> String {
     match text.parse::<Limit>() {
         Ok(limit) => panic!("{text:?} was accepted as {limit}"),

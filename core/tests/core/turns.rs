@@ -10,7 +10,7 @@ use lockage_core::{
 
 const MICRO: Duration = Duration::from_micros(1);
 
-/// A unit every 100 us.
+/// Returns a queue that drains a unit every 100 us.
 fn queue() -> Limit {
     "leaky-bucket 10/1ms queue 5".parse().unwrap()
 }

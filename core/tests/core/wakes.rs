@@ -20,7 +20,7 @@ fn release(owner: u128) -> Operation {
     lock().release(OwnerId::from_u128(owner), HoldId::from_u128(owner))
 }
 
-/// A lock that the first one holds, since 1000.
+/// Returns a lock that the first owner has held since 1000.
 fn held() -> Option<Record> {
     let mut slot = None;
     assert_eq!(told(&mut slot, acquire(1), 1_000), Publish::Nothing);

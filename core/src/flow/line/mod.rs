@@ -123,7 +123,7 @@ pub enum Step {
 }
 
 impl Line {
-    /// Creates an empty line, in which nobody is held up for longer than `silence` by callers that are not polled.
+    /// Creates an empty line, in which callers that are not polled hold up others for at most `silence`.
     pub fn new(silence: Duration) -> Self {
         Line {
             places: VecDeque::new(),
@@ -165,7 +165,7 @@ impl Line {
         number
     }
 
-    /// Whether nobody is in line.
+    /// Returns whether the line is empty.
     pub fn is_empty(&self) -> bool {
         self.places.is_empty()
     }
@@ -270,7 +270,7 @@ impl Line {
         Step::Wait
     }
 
-    /// The call of a caller has failed, and it leaves.
+    /// Removes a caller whose call has failed.
     pub fn failed(&mut self, number: u64, now: Duration) {
         if let Some(index) = self.end_call(number, now) {
             self.remove(index);
@@ -278,7 +278,7 @@ impl Line {
         }
     }
 
-    /// A caller gives up, with or without a call in flight.
+    /// Removes a caller that gives up, with or without a call in flight.
     pub fn left(&mut self, number: u64) {
         if let Some(index) = self.index(number) {
             self.remove(index);
@@ -326,12 +326,12 @@ impl Line {
         Forecast { after: at.saturating_add(after), is_sure }
     }
 
-    /// Whether all before this place ask, or are passed over.
+    /// Returns whether all callers before this place ask, or are passed over.
     fn is_first(&self, index: usize) -> bool {
         !self.places.iter().take(index).any(|place| place.state == State::Waits)
     }
 
-    /// Whether a caller need not wait at all, as far as is known.
+    /// Returns whether waiting is useless for a caller, by the known decision.
     fn comes_too_late(&self, index: usize) -> bool {
         let Place { cost, deadline, .. } = self.places[index];
         let is_never = self.known.as_ref().is_some_and(|known| cost > known.decision.limit);
@@ -347,7 +347,7 @@ impl Line {
             .then(|| due.after.max(first.paused_until.min(first.deadline)))
     }
 
-    /// Returns until when somebody acts, unless nobody polls those whose turn it is.
+    /// Returns the time by which a caller acts, unless those whose turn it is are not polled.
     fn silent_until(&self) -> Duration {
         let first = self.places.iter().find(|place| place.state == State::Waits);
         let asks_at = first.and_then(|place| self.asks_at(place));
