@@ -1,4 +1,4 @@
-//! Commands of any type as one type, for stores and messages that do not know the type.
+//! Type-erased commands, for stores and messages that do not know the type.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 /// The outcome of a command of unknown type: see [`AnyCommand`].
 pub type AnyOutcome = Box<dyn Any + Send>;
 
-/// A command of unknown type. Its outcome is a box of the command's own outcome.
+/// A type-erased command. Its outcome is a box of the command's own outcome.
 ///
 /// ```
 /// use lockage_core::{Acquire, AnyCommand, Command, Decision, Limit, Timestamp};
@@ -31,7 +31,7 @@ pub type AnyOutcome = Box<dyn Any + Send>;
 pub struct AnyCommand(Arc<dyn DynCommand>);
 
 impl AnyCommand {
-    /// Returns this command without its type.
+    /// Erases the type of this command.
     pub fn new(command: impl Command) -> Self {
         AnyCommand(Arc::new(command))
     }

@@ -6,7 +6,7 @@ use core::mem::take;
 use crate::time::Timestamp;
 use crate::wake::Wake;
 
-/// How many of the latest releases a semaphore or a read-write lock remembers.
+/// The number of the latest releases that a semaphore or a read-write lock remembers.
 pub const REMEMBERED: usize = 16;
 
 /// The reply to an operation, and whether it notified waiters.

@@ -2,8 +2,8 @@
 //! (configuration, state, command, now).
 //!
 //! Nothing here waits, sends or reads a clock: the caller passes the time in, so every outcome can be recomputed, on
-//! any machine, from the same integers. The same machines exist a second time as Lua scripts (the crate `lockage-lua`),
-//! and both agree bit for bit.
+//! any machine, from the same integers. The same machines also exist as Lua scripts (the crate `lockage-lua`), and both
+//! agree bit for bit.
 //!
 //! ```
 //! use lockage_core::{Acquire, Command, Limit, Timestamp};

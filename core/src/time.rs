@@ -1,4 +1,4 @@
-//! Time as machines see it: whole microseconds since the Unix epoch, passed in by the caller.
+//! Time for machines: whole microseconds since the Unix epoch, passed in by the caller.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::error::RecordError;
 use crate::exact::{MAX_EXACT, micros_rounded_up};
 
-/// The longest time that a machine remembers anything: 2^51 microseconds, about 71 years.
+/// The longest span of any memory of a machine: 2^51 microseconds, about 71 years.
 ///
 /// Configurations that would remember longer are refused when they are built, so that a timestamp
 /// plus such a span stays in the exact range of 2^53.

@@ -1,4 +1,4 @@
-//! Until when a caller waits for a key, and is to be notified of room.
+//! The time until which a caller waits for a key, and is to be notified of room.
 
 use core::time::Duration;
 

@@ -60,13 +60,13 @@ pub enum Access<T> {
 pub struct Kept {
     /// The value.
     pub value: Vec<u8>,
-    /// How long it is kept unless it is written again.
+    /// The time for which it is still kept unless it is written again.
     pub left: Duration,
 }
 
 /// Writes or removes a value unless a newer token was seen.
 ///
-/// A repetition does so again, also over later writes of the same holder.
+/// A repetition writes again, also over later writes of the same holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FencedWrite {
     fence: Fence,
@@ -78,7 +78,7 @@ pub struct FencedWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FencedRead(Fence);
 
-/// Reads the value without a token, and refuses nothing for it.
+/// Reads the value without a token, and has no effect on which tokens are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FencedPeek;
 
@@ -109,7 +109,8 @@ impl FencedWrite {
         Ok(FencedWrite { fence: Fence::new(token, keep)?, value: Some(value.to_vec()) })
     }
 
-    /// Creates a removal of the value under this token (below 2^53), which is kept for `keep` after it, like a write's.
+    /// Creates a removal of the value under this token (below 2^53). The token is kept for `keep` after it, like a
+    /// write's.
     ///
     /// # Errors
     /// [`ConfigError`] for a token or time out of range.

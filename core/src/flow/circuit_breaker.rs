@@ -1,10 +1,10 @@
-//! Whether to ask the store: a circuit breaker with hysteresis.
+//! The circuit breaker, with hysteresis.
 
 use core::time::Duration;
 
 use crate::error::ConfigError;
 
-/// When a circuit opens and closes.
+/// The thresholds at which a circuit opens and closes.
 ///
 /// By default it opens after 3 failures in a row, probes every 500 ms, and closes after 3
 /// answered probes in a row.
@@ -55,15 +55,15 @@ impl Default for CircuitBreakerConfig {
     }
 }
 
-/// A circuit breaker with hysteresis: one store, asked or not.
+/// A circuit breaker with hysteresis for one store.
 ///
 /// Ask for a [`Route`] before each call, and report the result with its route by
 /// [`answered`](CircuitBreaker::answered) or [`failed`](CircuitBreaker::failed). A single lost call does not
 /// open the breaker, and a single answered probe does not close it.
 ///
-/// While it is open, only probes count: earlier calls say nothing about it now. It stays open
-/// for at least `return_after * probe_every` (1.5 s by default), so calls that take no longer than
-/// that do not report after the return either.
+/// While it is open, only probes count: earlier calls are no evidence about the store now. It stays open for
+/// at least `return_after * probe_every` (1.5 s by default), so calls that take no longer than that do not
+/// report after it has closed, either.
 #[derive(Clone, Debug)]
 pub struct CircuitBreaker {
     config: CircuitBreakerConfig,
@@ -81,14 +81,14 @@ enum State {
 pub enum Route {
     /// To the store.
     Store,
-    /// To the store, as a probe; other callers do not ask it.
+    /// To the store, as a probe; no other caller asks it.
     Probe,
     /// Not to the store.
     Rejected,
 }
 
 impl CircuitBreaker {
-    /// Creates a breaker for a store that is present.
+    /// Creates a closed breaker.
     pub fn new(config: CircuitBreakerConfig) -> Self {
         CircuitBreaker { config, state: State::Closed { failures: 0 } }
     }

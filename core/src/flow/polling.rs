@@ -9,11 +9,11 @@ const FIRST_SLEEP: Duration = Duration::from_millis(4);
 
 /// One caller's wait for something held under a lease, such as a lock.
 ///
-/// Ask, and after each refusal sleep as [`after`](Polling::after) says. Sleeps are drawn from the upper
-/// half of 4 ms, 8 ms, 16 ms and so on up to the poll (exponential backoff with equal jitter), and
-/// end half a poll after the lease at the latest: if all holders crash, a waiter asks within one poll
-/// of the end of the lease (L8). With wake-ups, the poll only bounds the cost of a lost one, and can be
-/// long. With a deadline, the last question is asked at the deadline.
+/// Ask, and after each refusal sleep for the time that [`after`](Polling::after) returns. Sleeps are
+/// drawn from the upper half of 4 ms, 8 ms, 16 ms and so on up to the poll (exponential backoff with
+/// equal jitter), and end half a poll after the lease at the latest: if all holders crash, a waiter
+/// asks within one poll of the end of the lease (L8). With wake-ups, the poll only bounds the cost of a
+/// lost one, and can be long. With a deadline, the last poll is at the deadline.
 #[derive(Clone, Debug)]
 pub struct Polling {
     poll: Duration,
@@ -22,18 +22,18 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Creates a wait that asks at least once per `poll`, until `deadline` if there is one.
+    /// Creates a wait that polls at least once per `poll`, until `deadline` if there is one.
     pub fn new(poll: Duration, deadline: Option<Duration>) -> Self {
         Polling { poll, deadline, refusals: 0 }
     }
 
-    /// Creates a wait with wake-ups, which does not ask more often at first.
+    /// Creates a wait with wake-ups, which does not poll more often at first.
     pub fn steady(poll: Duration, deadline: Option<Duration>) -> Self {
         Polling { poll, deadline, refusals: u32::MAX }
     }
 
-    /// Returns how long to sleep after a refusal, of something that is free in `free_in` at the
-    /// latest. `None`: no time is left for another question.
+    /// Returns how long to sleep after the refusal of a lease that is free in `free_in` at the latest;
+    /// `None` if no time is left for another poll.
     pub fn after(&mut self, free_in: Duration, now: Duration, random: u64) -> Option<Duration> {
         let half = backoff(FIRST_SLEEP, 2, self.refusals, self.poll) / 2;
         self.refusals = self.refusals.saturating_add(1);

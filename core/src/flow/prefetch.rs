@@ -70,8 +70,8 @@ const PERMITS: &str = "permits taken ahead";
 
 /// The permits of one key that one node holds: charged by the store, and not yet spent.
 ///
-/// Call [`next`](Prefetch::next) for each request. If it says to ask the store, ask for the request's cost and
-/// [`Ask::ahead`] in one call, and report the result by [`granted`](Prefetch::granted),
+/// Call [`next`](Prefetch::next) for each request. If it returns [`Next::Ask`], ask the store for the request's cost
+/// and [`Ask::ahead`] in one call, and report the result by [`granted`](Prefetch::granted),
 /// [`denied`](Prefetch::denied) or [`lost`](Prefetch::lost), unless `ahead` is zero. Repeat a request that was denied
 /// together with permits ahead once by itself, so that nothing is denied that the store would admit.
 ///
@@ -181,8 +181,8 @@ impl Prefetch {
         Some(left)
     }
 
-    /// Returns the next step of a request of `cost` (at least 1) at `now`. A request that has waited
-    /// already asks the store itself (`may_wait` is false), so that none waits for ever.
+    /// Returns the next step of a request of `cost` (at least 1) at `now`. A request that has waited already asks the
+    /// store itself (`may_wait` is false), so that none waits forever.
     pub fn next(
         &mut self,
         config: &PrefetchConfig,

@@ -10,8 +10,8 @@
 //!   a late copy ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new operation.
 //! - **L12** listeners are notified, once, when it is counted down to zero, or reset before.
 //!
-//! A latch that was never set, was reset, or has not changed for as long as it is kept, is open. So no waiter waits for
-//! ever for processes that died before they counted it down.
+//! A latch that was never set, was reset, or has not changed for as long as it is kept, is open. So no waiter waits
+//! forever for processes that died before they counted it down.
 //!
 //! ```
 //! use core::time::Duration;
@@ -44,7 +44,7 @@ use crate::time::Timestamp;
 
 pub(crate) use record::LatchRecord;
 
-/// How many of its latest changes a latch remembers.
+/// The number of its latest changes that a latch remembers.
 pub const REMEMBERED: usize = 8;
 
 /// The options of a latch: how long it is kept.
@@ -54,8 +54,8 @@ pub struct Latch {
 }
 
 impl Latch {
-    /// Creates a latch that is kept for `keep` after it was set and after each count-down by any caller; the `keep`
-    /// that set it counts. Then it is as if it had never been set.
+    /// Creates a latch that is kept for `keep` after it was set and after each count-down by any caller; the `keep` of
+    /// the caller that set it counts. After that it is as if it had never been set.
     ///
     /// `keep` is whole microseconds, at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -153,7 +153,7 @@ pub enum Answer {
     Closed {
         /// The count that is left.
         left: u64,
-        /// When it is open at the latest, without count-downs.
+        /// The latest time at which it opens, without count-downs.
         open_at: Timestamp,
     },
     /// A count-down changed nothing: the latch is open.
@@ -173,7 +173,7 @@ pub struct Inspection {
     pub now: Timestamp,
     /// The count that is left; the latch is open at zero.
     pub left: u64,
-    /// When it is open at the latest, without count-downs; now if it is open.
+    /// The latest time at which it opens, without count-downs; now if it is open.
     pub open_at: Timestamp,
 }
 

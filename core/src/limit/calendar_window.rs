@@ -108,7 +108,7 @@ impl Limit {
     }
 }
 
-/// Without the boundaries.
+/// Omits the boundaries.
 impl fmt::Debug for CalendarWindow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let CalendarWindow { limit, unit, zone, .. } = self;
@@ -117,7 +117,7 @@ impl fmt::Debug for CalendarWindow {
     }
 }
 
-/// Without the boundaries.
+/// Omits the boundaries.
 impl PartialEq for CalendarWindow {
     fn eq(&self, other: &Self) -> bool {
         *self.config() == *other.config()

@@ -14,8 +14,8 @@ use crate::time::Timestamp;
 /// The rate is a reduced fraction of `numerator` tokens in `denominator` microseconds, and the state counts
 /// `numerator` to a microsecond, so that it is exact.
 ///
-/// It does not keep when it was last charged. The caller brings a time that never runs back: the latest admission, or
-/// later.
+/// It does not store the time of its last charge. The caller passes a time that never runs back: that of the latest
+/// admission, or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gcra {
     numerator: NonZeroU64,

@@ -1,8 +1,9 @@
-//! The entries of sliding logs: how much was admitted when, so that each operation takes a bounded number of steps.
+//! The entries of sliding logs, the costs admitted at each time, kept so that each operation takes a bounded number of
+//! steps.
 //!
-//! The newest entries are by themselves. Once there are [`MAX_NEWEST`] of them they join the last chunk, in which each
-//! entry has the total of its chunk up to it. The chunks' totals and a binary search in one chunk then find the charge
-//! since a time, and the entry up to which an amount was admitted.
+//! The newest entries stand by themselves. Once there are [`MAX_NEWEST`] of them they join the last chunk, in which
+//! each entry has the total of its chunk up to it. The chunks' totals and a binary search in one chunk then find the
+//! charge since a time, and the entry up to which an amount was admitted.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -99,7 +99,7 @@ impl Prior {
 
 /// The decision on one request, whose numbers are computed on demand.
 ///
-/// They are those of [`Acquire`](crate::Acquire) for the same request, one by one or all as a [`Decision`].
+/// The numbers are those of [`Acquire`](crate::Acquire) for the same request, one by one or all as a [`Decision`].
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it says whether the request may go ahead"]
 pub struct LazyDecision<'a> {
@@ -138,22 +138,22 @@ impl<'a> LazyDecision<'a> {
         self.decision().remaining
     }
 
-    /// Returns how long until a denied request can be admitted: `None` if it was, or never can be.
+    /// Returns the time until a denied request can be admitted; `None` if it was admitted, or never can be.
     pub fn retry_after(&self) -> Option<Duration> {
         self.decision().retry_after()
     }
 
-    /// Returns how long until the limiter is as if never used, without further admissions.
+    /// Returns the time until the limiter is as if never used, without further admissions.
     pub fn reset_after(&self) -> Duration {
         self.decision().reset_after
     }
 
-    /// Returns how long until the request's turn, in a [`LeakyBucket`](crate::LeakyBucket).
+    /// Returns the time until the request's turn, in a [`LeakyBucket`](crate::LeakyBucket).
     pub fn turn_after(&self) -> Duration {
         self.decision().turn_after
     }
 
-    /// Returns all of it.
+    /// Returns the whole decision.
     pub fn decision(&self) -> Decision {
         match self.cost {
             0 => self.prior.peek(self.limit, 0, self.now),

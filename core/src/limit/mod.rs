@@ -123,8 +123,8 @@ impl Limit {
     /// Combines limits: a request is admitted if each admits it, and is then charged to each,
     /// otherwise to none.
     ///
-    /// With [`LeakyBucket`]s among them, a request waits for its turn in every queue. A composite is
-    /// one key and one call, and has two to four limits; one limit is returned as it is.
+    /// With [`LeakyBucket`]s among them, a request waits for its turn in every queue. A composite is one key and
+    /// one call, and has two to four limits; a single limit is returned unchanged.
     ///
     /// ```
     /// use lockage_core::Limit;
@@ -145,8 +145,8 @@ impl Limit {
         }
     }
 
-    /// Returns the most that can be admitted at once: a window's limit, a bucket's burst or queue, the least of a
-    /// composite's.
+    /// Returns the largest cost that can be admitted at once: a window's limit, a bucket's burst or queue, the
+    /// least of a composite's.
     pub fn capacity(&self) -> u64 {
         self.singles().iter().map(Single::capacity).min().unwrap_or_default()
     }

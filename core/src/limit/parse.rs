@@ -52,7 +52,7 @@ impl FromStr for Limit {
     }
 }
 
-/// Parses a limit, then its scope and how long it is kept.
+/// Parses a limit, then its scope and the time for which it is kept.
 impl FromStr for StoredLimit {
     type Err = ParseError;
 

@@ -1,4 +1,4 @@
-//! Time zones as numbers. Their rules are not here, but with the callers' clocks.
+//! Time zones as numbers. Their rules are in the callers' clocks, not here.
 
 use core::fmt;
 

@@ -15,7 +15,7 @@ use crate::limit::Single;
 use crate::record::{read_number, read_numbers};
 use crate::time::Timestamp;
 
-/// How many of the latest admitted requests with an id a limiter's record remembers.
+/// The number of the latest admitted requests with an id that a limiter's record remembers.
 pub const REMEMBERED_REQUESTS: usize = 8;
 
 id! {

@@ -29,8 +29,8 @@ use crate::limit::{LogState, Single};
 use crate::record::{Body, Record, letters, read_numbers};
 use crate::time::Timestamp;
 
-/// How many reservations can be open under a bucket so that each is given back exactly. With more, part of the refund
-/// may stay charged. Reservations that expired unsettled count as long as their charge does.
+/// The number of reservations that can be open under a bucket so that each is given back exactly. With more, part of
+/// the refund may stay charged. Reservations that expired unsettled count as long as their charge does.
 pub const EXACT_RESERVATIONS: usize = 8;
 
 /// The part of a limiter's record about its reservations.

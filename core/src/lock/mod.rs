@@ -12,11 +12,11 @@
 //!   `max(last + 1, now in microseconds)`, so it also grows after the record was dropped, as long
 //!   as the store's clock has not gone back past it.
 //! - **L9** waiters in line ([`Operation::queued`]) get the lock in the order in which they came: one that polls within
-//!   its span is never passed over, whatever else is asked (k = 0). The place of a dead one ends by itself, between one
-//!   and one and a half of its span after its last poll; so dead waiters, however many, leave a free lock idle for no
-//!   longer than that.
-//! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the grant as it
-//!   stands; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
+//!   its span is never passed over, whatever other callers do (k = 0). The place of a dead one ends by itself, between
+//!   one and one and a half of its span after its last poll; so dead waiters, however many, leave a free lock idle for
+//!   no longer than that.
+//! - **L10** the id of a hold names it. Acquiring it again while it is live changes nothing and returns the present
+//!   grant; once it has ended it is not taken again. Releasing it again never ends another hold, however late that is,
 //!   and gets the same answer. An ended hold is known while it is one of the last [`REMEMBERED`] and the record is
 //!   kept; a fresh grant forgets the oldest of those. Beyond that a release is refused, and so is each acquire whose
 //!   `not_after` is not later than that of a forgotten hold: it may be a late copy. A new one is granted with a later
@@ -80,8 +80,8 @@ pub struct Lock {
 impl Lock {
     /// Creates a lock whose grants last for `lease` unless they are renewed. Its record is kept for at least `remember`
     /// after the lease, or after the latest operation, even once it is free, and for at most half as long again.
-    /// `remember` should be at least the longest
-    /// time that a repeated operation can be in flight: the call's timeout and the network's delay.
+    /// `remember` should be at least the longest time that a repeated operation can be in flight: the call's timeout
+    /// and the network's delay.
     ///
     /// Both are whole microseconds, each at most half of [`MAX_SPAN`](crate::MAX_SPAN): 35 years.
     ///
@@ -100,7 +100,7 @@ impl Lock {
         Duration::from_micros(self.lease_us)
     }
 
-    /// Returns how long the record is kept at least after the lease, or after the latest operation.
+    /// Returns the least time for which the record is kept after the lease, or after the latest operation.
     pub fn remember(&self) -> Duration {
         Duration::from_micros(self.remember_us)
     }
@@ -126,7 +126,7 @@ impl Lock {
         self.operation(Action::Release { owner, id })
     }
 
-    /// Frees the lock, whoever holds it, if `token` is that of its live grant; a late duplicate thus harms no
+    /// Frees the lock, regardless of its owner, if `token` is that of its live grant; a late duplicate thus harms no
     /// successor.
     pub fn force_release(&self, token: u64) -> Operation {
         self.operation(Action::ForceRelease { token })
@@ -137,7 +137,7 @@ impl Lock {
         Withdraw { owner }
     }
 
-    /// Returns the holder of the lock, and how many wait in line.
+    /// Returns a query of the holder of the lock, and of the number of waiters in line.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -179,10 +179,10 @@ enum Action {
 
 impl Operation {
     /// Makes it an acquire of a caller that waits and returns within `span` (at most half of
-    /// [`MAX_SPAN`](crate::MAX_SPAN)). If it is refused, the record says so, and listeners are notified when the lock
-    /// becomes free within that. Other operations are unchanged.
+    /// [`MAX_SPAN`](crate::MAX_SPAN)). If it is refused, the record notes the wait, and listeners are notified if the
+    /// lock becomes free within `span`. Other operations are unchanged.
     ///
-    /// It is recorded at most once in half of that, however many wait.
+    /// A wait is recorded at most once in half of `span`, however many callers wait.
     pub fn waiting(mut self, span: Duration) -> Self {
         if let Action::Acquire { waits_us, .. } = &mut self.action {
             let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
@@ -192,11 +192,11 @@ impl Operation {
     }
 
     /// Makes it an acquire of a caller that [waits](Operation::waiting) in line and returns within `span` (at most half
-    /// of [`MAX_SPAN`](crate::MAX_SPAN); zero is not to wait). Other operations are unchanged.
+    /// of [`MAX_SPAN`](crate::MAX_SPAN); zero means no wait). Other operations are unchanged.
     ///
     /// If it is refused, its owner gets a place at the end of the queue, or keeps its place. A place lasts for at least
     /// `span` after each poll of its owner, and at most half as much again: it is recorded at most once in half of
-    /// that. While there are places, a free lock is granted only to the owner of the first one, which is notified by
+    /// `span`. While there are places, a free lock is granted only to the owner of the first one, which is notified by
     /// name when the lock is released. Any other caller gets [`Answer::Queued`], waiting in line or not. A grant ends a
     /// place, and so does [`Lock::withdraw`].
     ///
@@ -209,8 +209,8 @@ impl Operation {
         queued
     }
 
-    /// Labels the caller of an acquire. [`Lock::inspect`] returns the label while the grant lasts; re-entry
-    /// leaves it as it is. Other operations are unchanged.
+    /// Labels the caller of an acquire. [`Lock::inspect`] returns the label while the grant lasts; re-entry leaves it
+    /// unchanged. Other operations are unchanged.
     pub fn labelled(mut self, words: Label) -> Self {
         if let Action::Acquire { label, .. } = &mut self.action {
             *label = Some(words);
@@ -226,7 +226,7 @@ pub struct Withdraw {
     owner: OwnerId,
 }
 
-/// Returns the holder of the lock and how many wait in line, and changes nothing.
+/// Queries the holder of the lock and the number of waiters in line, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
@@ -251,8 +251,8 @@ pub enum Answer {
         /// How many holds its owner had left; zero if that freed it.
         holds: u64,
     },
-    /// It was refused, and nothing changed except how the caller waits. An acquire is refused if another owner holds
-    /// the lock, or the owner holds it [too often](MAX_HOLDS). Other operations are refused if the owner, hold or grant
+    /// It was refused, and nothing changed except the caller's wait. An acquire is refused if another owner holds the
+    /// lock, or the owner holds it [too often](MAX_HOLDS). Other operations are refused if the owner, hold or grant
     /// that they name does not hold it. This is the holder, if any.
     Refused(Option<Holder>),
     /// An acquire arrived after its `not_after`; or its `not_after` is not later than `forgotten`, so that it may be a
@@ -298,10 +298,10 @@ pub struct Inspection {
     pub now: Timestamp,
     /// The holder, if there is one.
     pub holder: Option<Holder>,
-    /// Since when the lock is held, if it is.
+    /// The time since which the lock is held, if it is.
     pub since: Option<Timestamp>,
     /// The holder's label, if it [has one](Operation::labelled).
     pub label: Option<Label>,
-    /// How many owners have a place in the queue.
+    /// The number of owners with a place in the queue.
     pub queued: u64,
 }

@@ -9,12 +9,12 @@
 //! - **L4** re-entry and renewal never shorten a lease, and never bring an expired one back.
 //! - **L5** the fencing token grows with each fresh grant, of either kind, and stays on re-entry. It is
 //!   `max(last + 1, now in microseconds)`.
-//! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and returns the hold as it
-//!   stands, and a release gets the same answer again while it is remembered. A late copy of an acquire takes nothing
+//! - **L10** the id of a hold names it: acquiring it again while it is live changes nothing and returns the present
+//!   hold, and a release gets the same answer again while it is remembered. A late copy of an acquire takes nothing
 //!   once its hold has ended: each acquire whose `not_after` is not later than that of an ended hold that is not
 //!   remembered is refused ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new acquire.
-//! - **L12** a refused caller that says that it waits, and listens, hears of each released grant for at least half of
-//!   that time; a release without waiters notifies no caller.
+//! - **L12** a refused caller that announces a wait, and listens, is notified of each released grant for at least half
+//!   of that time; a release without waiters notifies no caller.
 //!
 //! An owner that is the only reader may also write; any other reader is refused at once, since two that waited for each
 //! other would wait for ever. An owner that writes may also read, and keep that when it releases the write: other
@@ -127,7 +127,7 @@ impl RwLock {
         self.operation(owner, mode, Action::Release { hold })
     }
 
-    /// Returns the holders of the lock.
+    /// Returns a query of the holders of the lock.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -163,13 +163,13 @@ enum Action {
 }
 
 impl Operation {
-    /// Makes it an acquire of a caller that waits and returns within `span`. If others are in its way, the record says
-    /// so, and listeners are notified when a grant is released within that. A [refused](Answer::Refused) write also
-    /// keeps new readers out for `span` from then. Other operations are unchanged.
+    /// Makes it an acquire of a caller that waits and returns within `span`. If others are in its way, the record notes
+    /// the wait, and listeners are notified if a grant is released within `span`. A [refused](Answer::Refused) write
+    /// also keeps new readers out for `span` from then. Other operations are unchanged.
     ///
-    /// A wait is recorded at most once in half of that, however many wait; until when readers are kept out, with each
-    /// refused write. A fraction of a microsecond is rounded up, and more than half of [`MAX_SPAN`](crate::MAX_SPAN)
-    /// counts as that.
+    /// A wait is recorded at most once in half of `span`, however many callers wait; the time until which readers are
+    /// kept out, with each refused write. A fraction of a microsecond is rounded up, and more than half of
+    /// [`MAX_SPAN`](crate::MAX_SPAN) counts as half.
     pub fn waiting(self, span: Duration) -> Self {
         match self.action {
             Action::Acquire { hold, not_after, .. } => {
@@ -181,7 +181,7 @@ impl Operation {
     }
 }
 
-/// Returns the holders of the lock, and changes nothing.
+/// Queries the holders of the lock, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
@@ -209,7 +209,7 @@ pub enum Answer {
         /// When that ends, without earlier renewals, releases or owners.
         retry_at: Timestamp,
     },
-    /// A write by an owner that reads was refused, because others read as well. Waiting could last for ever, if one of
+    /// A write by an owner that reads was refused, because others read as well. Waiting could last forever, if one of
     /// them did the same: release the read first.
     UpgradeRefused {
         /// When their leases end, without earlier renewals, releases or owners.
@@ -256,7 +256,7 @@ pub struct Holder {
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
-    /// Until when a waiting writer keeps new readers out, if there is one.
+    /// The time until which a waiting writer keeps new readers out, if there is one.
     pub kept_until: Option<Timestamp>,
     /// The holders, the oldest grant first: a writer, that writer as a reader, or readers.
     pub holders: Vec<Holder>,

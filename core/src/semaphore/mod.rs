@@ -10,16 +10,15 @@
 //! - **L5** the fencing token grows with each grant. It is `max(last + 1, now in microseconds)`, so it
 //!   also grows after the record was dropped, as long as the store's clock has not gone back past it.
 //! - **L10** the id of a permit names its grant: acquiring it again while it is live changes nothing and returns the
-//!   grant as it stands, and a release gets the same answer again while it is remembered. A late copy of an acquire takes
+//!   present grant, and a release gets the same answer again while it is remembered. A late copy of an acquire takes
 //!   nothing once its grant has ended: each acquire whose `not_after` is not later than that of an ended grant that is
 //!   not remembered is refused ([`Answer::TooLate`]). One without a bound (`Timestamp::MAX`) is then a new acquire.
-//! - **L12** a refused caller that says that it waits, and listens, hears of each release for at least half of that
+//! - **L12** a refused caller that announces a wait, and listens, is notified of each release for at least half of that
 //!   time; a release without waiters notifies no caller.
 //!
 //! **Limitations.** Waiting is not FIFO, and a failover that loses an acknowledged grant lets one more in.
 //!
-//! Each call reads all live grants, and one that changes something writes them: 42 bytes for each. Hence the bound
-//! [`MAX_PERMITS`].
+//! Each call reads all live grants, and a change writes them: 42 bytes for each. Hence the bound [`MAX_PERMITS`].
 //!
 //! ```
 //! use core::time::Duration;
@@ -138,7 +137,7 @@ impl Semaphore {
         self.operation(id, Action::Release { token })
     }
 
-    /// Returns the permits in use.
+    /// Returns a query of the permits in use.
     pub fn inspect(&self) -> Inspect {
         Inspect
     }
@@ -164,11 +163,11 @@ enum Action {
 }
 
 impl Operation {
-    /// Makes it an acquire of a caller that waits and returns within `span`. If it does not fit, the record says so,
-    /// and listeners are notified when permits are released within that. Other operations are unchanged.
+    /// Makes it an acquire of a caller that waits and returns within `span`. If it does not fit, the record notes the
+    /// wait, and listeners are notified if permits are released within `span`. Other operations are unchanged.
     ///
-    /// It is recorded at most once in half of that, however many wait. A fraction of a microsecond is rounded up, and
-    /// more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as that.
+    /// A wait is recorded at most once in half of `span`, however many callers wait. A fraction of a microsecond is
+    /// rounded up, and more than half of [`MAX_SPAN`](crate::MAX_SPAN) counts as half.
     pub fn waiting(self, span: Duration) -> Self {
         match self.action {
             Action::Acquire { count, not_after, .. } => {
@@ -180,7 +179,7 @@ impl Operation {
     }
 }
 
-/// Returns the permits in use, and changes nothing.
+/// Queries the permits in use, and changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inspect;
 
@@ -233,7 +232,7 @@ pub struct Grant {
 pub struct Inspection {
     /// The store's time.
     pub now: Timestamp,
-    /// How many permits are in use.
+    /// The number of permits in use.
     pub used: u64,
     /// The number of live grants.
     pub holders: usize,

@@ -33,15 +33,15 @@ const LONGEST_JITTER: Duration = Duration::from_millis(100);
 ///
 /// One caller of the process asks at a time, so after its first denial it comes back at `retry_after`, without jitter.
 /// A further denial means that other processes took the permit. It then leaves some permits to them: as many times
-/// `retry_after` as fit into a random part of a span, which is a quarter of `retry_after` at first (at least 4 ms), four
-/// times as long with each denial, and at most 100 ms. So the process whose call was admitted goes on, the others seldom
-/// ask, and a permit lies idle for 100 ms at most. Denials count on over one admission: two processes that take turns
-/// would make two calls for each permit. A pause is at least 1 ms, growing to 32 ms.
+/// `retry_after` as fit into a random part of a span, which is a quarter of `retry_after` at first (at least 4 ms),
+/// four times as long with each denial, and at most 100 ms. So the process whose call was admitted goes on, the others
+/// seldom ask, and a permit lies idle for 100 ms at most. One admission does not reset the count of denials: two
+/// processes that take turns would make two calls for each permit. A pause is at least 1 ms, growing to 32 ms.
 ///
-/// A caller that nobody polls must not hold up the others. If no call begins or ends within `silence` of the time at
+/// A caller that is not polled must not hold up the others. If no call begins or ends within `silence` of the time at
 /// which one was due, the next caller that looks asks instead, and those before it are passed over until they look
 /// again. Calls without an answer are not repeated by the line; after each one that fails, twice as many callers ask at
-/// a time, so that a store that is away is noticed by all of them soon.
+/// a time, so that all of them soon notice an unreachable store.
 #[derive(Clone, Debug)]
 pub struct Line {
     places: VecDeque<Place>,
@@ -86,7 +86,7 @@ struct Place {
 enum State {
     Waits,
     Asks,
-    /// Nobody polls it, as it seems.
+    /// It seems not to be polled.
     Away,
 }
 
