@@ -11,17 +11,17 @@ use crate::words::Words;
 pub enum ConfigError {
     /// A limit, burst, refill amount or duration of zero.
     Zero {
-        /// Which part of the configuration.
+        /// The part of the configuration.
         what: &'static str,
     },
     /// A duration with a fraction of a microsecond.
     SubMicrosecond {
-        /// Which part of the configuration.
+        /// The part of the configuration.
         what: &'static str,
     },
     /// A value that could leave the range in which every step is exact.
     TooLarge {
-        /// Which part of the configuration.
+        /// The part of the configuration.
         what: &'static str,
         /// The largest value that fits with the other parts unchanged.
         max: u64,
@@ -32,7 +32,7 @@ pub enum ConfigError {
     },
     /// A lease, or its longest hold time, that can end before a call is answered.
     LeaseTooShort {
-        /// Which part of the configuration.
+        /// The part of the configuration.
         what: &'static str,
         /// Its value.
         span: Duration,
@@ -50,7 +50,7 @@ pub enum ConfigError {
     },
     /// A limit that cannot be divided into this many shares.
     NoShare {
-        /// Which part of the configuration.
+        /// The part of the configuration.
         what: &'static str,
         /// Its value.
         value: u64,
@@ -59,7 +59,7 @@ pub enum ConfigError {
     },
     /// No limits, or too many, in one composite.
     LimitCount {
-        /// How many there were.
+        /// The number that was given.
         count: usize,
     },
     /// A composite within a composite.
@@ -73,7 +73,7 @@ pub enum ConfigError {
     },
     /// Too few independent servers to do without one of them.
     TooFewServers {
-        /// How many there were.
+        /// The number that was given.
         count: usize,
     },
     /// Two options that exclude each other.
@@ -169,9 +169,9 @@ pub enum CostError {
     Empty,
     /// More costs than one call carries.
     TooMany {
-        /// How many there were.
+        /// The number that was given.
         count: usize,
-        /// How many fit: [`crate::MAX_COSTS`], or under a stored limit [`crate::MAX_SLOW_COSTS`].
+        /// The number that fits: [`crate::MAX_COSTS`], or under a stored limit [`crate::MAX_SLOW_COSTS`].
         most: usize,
     },
     /// More than [`crate::MAX_DIFFERENT_COSTS`] different costs in one call, which a sliding log decides.

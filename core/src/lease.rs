@@ -20,7 +20,7 @@ pub struct Reply<A> {
     pub woke: bool,
 }
 
-/// Something that is granted under a lease of its own.
+/// A grant under a lease of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Granted<T> {
     pub(crate) what: T,
@@ -28,7 +28,7 @@ pub(crate) struct Granted<T> {
     pub(crate) deadline: u64,
 }
 
-/// Something that was released.
+/// A release of a grant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Released<T> {
     pub(crate) what: T,
@@ -76,7 +76,7 @@ impl<G: Acquired, R> Leases<G, R> {
         self.forget(latest, now);
     }
 
-    /// Forgets something of this bound. Copies that arrive after it are too late by themselves.
+    /// Forgets an entry of this bound. Copies that arrive after it are too late by themselves.
     fn forget(&mut self, bound: u64, now: u64) {
         if now <= bound {
             self.forgotten = self.forgotten.max(bound);

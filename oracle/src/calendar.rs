@@ -1,4 +1,4 @@
-//! The calendar a second time, from the rules of two zones: UTC, and Berlin as the EU has it since 1996, in all years.
+//! A reference calendar, from the rules of two zones: UTC, and Berlin as the EU has it since 1996, in all years.
 
 use lockage_core::{CalendarUnit, CalendarWindow, Limit, Timestamp, Zone};
 

@@ -1,6 +1,6 @@
-//! References for rate limiters and locks: all promises, stated a second time and independently of the machines.
+//! References for rate limiters and locks: all guarantees, stated independently of the machines.
 //!
-//! - [`property`]: the names of all promises (E1, D5, L3 ...), and their statements.
+//! - [`property`]: the names of all guarantees (E1, D5, L3 ...), and their statements.
 //! - [`envelope`]: how much a limit may admit in any span, E1 to E8.
 //! - Two references for limiters, of different arithmetic: [`ledger`] judges decisions as they are made; `exact` works
 //!   in big integers and fractions from the history of admitted requests.

@@ -14,7 +14,7 @@ use crate::place::Model;
 use crate::properties::{Check, require, try_out};
 use crate::property::{Property, Violation};
 
-/// A machine a second time, as plainly as possible.
+/// A reference for a machine, as simple as possible.
 pub trait Reference: Default {
     /// An operation in a trace, relative to the reference's state.
     type Ask: Clone + Debug;
@@ -223,7 +223,7 @@ pub fn d9_expiry_is_invisible<R: Reference>(trace: &Trace<R::Ask>) -> Check {
     })
 }
 
-/// Checks that traces often reach each of these outcomes, by their names: outcomes that they do not reach are not
+/// Checks that traces often reach each of these outcomes, by their names: an outcome that is not reached is not
 /// tested.
 ///
 /// # Panics

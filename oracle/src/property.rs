@@ -1,8 +1,8 @@
-//! The promises, by the names that tests and documents cite (see docs/properties.md).
+//! The guarantees, by the names that tests and documents cite (see docs/properties.md).
 
 use std::fmt;
 
-/// A promise of a limiter or a lock.
+/// A guarantee of a limiter or a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // each has its words below
 pub enum Property {

@@ -91,7 +91,7 @@ pub struct Grant {
     deadline_us: u64,
 }
 
-/// One lock, as plainly as possible.
+/// One lock, as simple as possible.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// The token and the deadline of each grant.

@@ -81,7 +81,7 @@ pub struct Lease {
     deadline_us: u64,
 }
 
-/// One semaphore, as plainly as possible.
+/// One semaphore, as simple as possible.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// By their tokens, which have their order.

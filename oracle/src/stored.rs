@@ -70,7 +70,7 @@ pub enum Mode {
 #[allow(missing_docs)] // each is the command of its name
 pub enum What {
     Acquire(u64),
-    /// An acquire of a caller that waits so long for its turn, in microseconds.
+    /// An acquire of a caller that waits this long for its turn, in microseconds.
     Within(u64, u64),
     /// An acquire with an id, which may be a reservation's.
     Request(u64, u128),

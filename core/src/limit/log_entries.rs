@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// The entries of a few thousand calls, and the same in a plain list.
+    /// Compares the entries of a few thousand calls with a plain list.
     fn compare(seed: u64, [push, take, take_newest]: [u64; 3]) -> usize {
         let (mut random, mut entries, mut plain) =
             (Random(seed), Entries::default(), Vec::<Entry>::new());

@@ -75,7 +75,7 @@ pub enum LabelError {
     },
     /// It has an invalid character.
     Character {
-        /// The first of them.
+        /// The first invalid character.
         character: char,
     },
 }

@@ -248,7 +248,7 @@ pub enum Answer {
     Released {
         /// The fencing token of the grant.
         token: u64,
-        /// How many holds its owner had left; zero if that freed it.
+        /// The number of holds that its owner had left; zero if that freed it.
         holds: u64,
     },
     /// It was refused, and nothing changed except the caller's wait. An acquire is refused if another owner holds the

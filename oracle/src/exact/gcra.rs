@@ -42,7 +42,8 @@ impl Gcra {
 }
 
 impl Model for Gcra {
-    /// A cost fits when `arrival + cost * emission <= now + burst * emission`.
+    /// Returns the largest `cost` that fits, so that `arrival + cost * emission <= now + burst *
+    /// emission`.
     fn available(&self, now: i128) -> i128 {
         let ahead = self.arrival(now) - whole(now);
         let fits: BigRational = &self.burst - ahead / &self.emission;

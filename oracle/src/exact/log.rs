@@ -32,7 +32,7 @@ impl Model for Log {
         self.last = now;
     }
 
-    /// The newest entries go first.
+    /// Gives back the newest entries first.
     fn refund(&mut self, cost: i128, now: i128) {
         let mut left = cost.min(self.used(now));
         for (_, cost) in self.admitted.iter_mut().rev() {
@@ -42,7 +42,8 @@ impl Model for Log {
         }
     }
 
-    /// An entry that has expired at a write is gone for good, even if the clock is then set back.
+    /// Drops expired entries: one that has expired at a write is gone for good, even if the clock
+    /// is then set back.
     fn touch(&mut self, now: i128) {
         self.admitted.retain(|(time, _)| now < time + self.window);
     }
@@ -55,7 +56,7 @@ impl Model for Log {
         1 << 51
     }
 
-    /// As if the latest entry still counted, even if it was given back.
+    /// Returns the result as if the latest entry still counted, even if it was given back.
     fn is_over(&self, now: i128, time: i128, _capacity: i128) -> bool {
         self.used(now) == 0 || time >= self.last + self.window
     }

@@ -1,5 +1,5 @@
-//! The limiters a second time, as plainly as possible: from the history of admitted requests, in big integers, with
-//! nothing of the machines that they check.
+//! Reference limiters, as simple as possible: from the history of admitted requests, in big integers, without any code
+//! of the machines that they check.
 //!
 //! A [`Model`] answers one question, how much fits at a time, from all that it ever admitted (it forgets only where the
 //! contract says that a limiter starts afresh). Everything else follows from that answer by definition: a request fits

@@ -46,7 +46,7 @@ impl Queue {
 }
 
 impl Model for Queue {
-    /// The room that the remaining service of all requests leaves.
+    /// Returns the room that the remaining service of all requests leaves.
     fn available(&self, now: i128) -> i128 {
         let (mut left, now) = (whole(0), whole(now));
         // From the end on: no request before a served one is in the queue.
@@ -64,7 +64,7 @@ impl Model for Queue {
         self.served.push(Served { before: self.before, cost, until });
     }
 
-    /// The latest requests are served for less time, or not at all.
+    /// Serves the latest requests for less time, or not at all.
     fn refund(&mut self, cost: i128, now: i128) {
         let mut left = whole(cost);
         while let Some(latest) = self.served.last_mut() {

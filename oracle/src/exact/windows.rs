@@ -149,7 +149,7 @@ impl Model for Sliding {
         self.admitted.push((now, cost));
     }
 
-    /// The newest charges go first, as far back as the previous window.
+    /// Gives back the newest charges first, as far back as the previous window.
     fn refund(&mut self, cost: i128, now: i128) {
         let previous = now.div_euclid(self.window) - 1;
         let mut left = cost;

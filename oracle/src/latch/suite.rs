@@ -1,4 +1,4 @@
-//! The latch a second time, and traces for it.
+//! A reference latch, and traces for it.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub enum Ask {
     Again(usize, u64),
 }
 
-/// One latch, as plainly as possible: all operations since it was last forgotten.
+/// One latch, as simple as possible: all operations since it was last forgotten.
 #[derive(Clone, Debug, Default)]
 pub struct Reference {
     /// The operations and their times.

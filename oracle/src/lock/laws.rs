@@ -173,7 +173,7 @@ impl Laws {
         lease.chain(ended).chain(self.record.line.ends_us())
     }
 
-    /// Takes over from the store that `before` describes, as a replica does: tokens go on from there.
+    /// Takes over from the store that `before` describes, as a replica does: tokens continue from there.
     pub fn follow(&mut self, before: &Laws) {
         self.newest = before.newest;
     }

@@ -91,7 +91,7 @@ pub enum Action {
         /// The token.
         token: u64,
     },
-    /// Asks for the holder.
+    /// Inspects the holder.
     Inspect,
 }
 
@@ -140,7 +140,7 @@ pub struct Sight {
     pub since_us: Option<u64>,
     /// The holder in words.
     pub label: Option<Label>,
-    /// How many have a place in the queue.
+    /// The number of owners with a place in the queue.
     pub queued: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The lock a second time, as plainly as possible: everything follows from the list of its operations, and from the
-//! writes about its waiters.
+//! A reference lock, as simple as possible: everything follows from the list of its operations, and from the writes
+//! about its waiters.
 
 use lockage_core::lock::MAX_HOLDS;
 

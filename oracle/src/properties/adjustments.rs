@@ -41,8 +41,9 @@ pub fn taking_up_to_is_an_acquire_of_what_fits<S: Subject>(
     agrees_with(&mut twin, taker, &trace.continued(now_us, then))
 }
 
-/// Checks refunds. A refund of a cost that was just acquired restores the key; it gives back as much as it says, never
-/// more than was used, and nothing above the capacity; and a key that gave everything back has its whole capacity.
+/// Checks refunds. A refund of a cost that was just acquired restores the key; it gives back as much as it reports,
+/// never more than was used, and nothing above the capacity; and a key that gave everything back has its whole
+/// capacity.
 ///
 /// # Errors
 /// The wrong remainder.

@@ -182,7 +182,8 @@ pub fn d4_reset_after_is_exact<S: Subject>(
 
 /// Checks D5: peeks and denied requests, inserted before any step and at any time, change no later decision.
 ///
-/// `probes` says before which step, how far from its time (in microseconds), and at which cost.
+/// `probes` are the step before which each probe is made, its distance from the step's time (in microseconds), and its
+/// cost.
 ///
 /// # Errors
 /// The first operation that is decided differently.

@@ -14,8 +14,8 @@ const IDS: [u128; 2] = [0xc0de, 0xc0de << 96];
 
 /// Checks D11: while a request is remembered, its repetition gets the same answer, and no later decision differs.
 ///
-/// `repeats` says before which step, which of the requests that are then remembered, and how far from that step's time
-/// (in microseconds). The trace repeats nothing itself.
+/// `repeats` are the step before which each repetition is sent, the index among the requests that are then remembered,
+/// and the distance from the step's time (in microseconds). The trace repeats nothing itself.
 ///
 /// # Errors
 /// The first operation that is answered differently.

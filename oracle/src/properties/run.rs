@@ -1,4 +1,4 @@
-//! Runs a property on many cases, and says how to repeat a failure.
+//! Runs a property on many cases, and reports how to repeat a failure.
 
 use std::fmt::{self, Debug};
 use std::path::Path;

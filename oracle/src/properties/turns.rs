@@ -67,8 +67,8 @@ pub fn e6_turns_are_spaced_by_the_rate(subject: &mut impl Subject, trace: &Trace
 
 /// Checks D14: turns that are cancelled, the latest first and each before it comes, change no later decision.
 ///
-/// `others` says before which step, at which cost (two of them), and how much later it is cancelled (in microseconds).
-/// The trace itself takes no turns by ticket.
+/// `others` are the step before which each turn is taken, its cost (two of them), and the time until it is cancelled
+/// (in microseconds). The trace itself takes no turns by ticket.
 ///
 /// # Errors
 /// The first operation that is decided differently.
@@ -113,7 +113,8 @@ pub fn d14_a_cancelled_turn_was_never_asked_for(
 
 /// Checks D14: cancelling a turn that has come, or after which others were admitted, changes nothing.
 ///
-/// `cancels` says before which step, and which of the turns that were taken by then. The trace cancels nothing itself.
+/// `cancels` are the step before which each turn is cancelled, and its index among the turns that were taken by then.
+/// The trace cancels nothing itself.
 ///
 /// # Errors
 /// A cancelled turn, or the first operation that is decided differently.
@@ -159,7 +160,7 @@ pub fn d14_what_is_not_exact_changes_nothing(
 /// The clock never steps back.
 ///
 /// # Errors
-/// The first operation on which the machine differs whose record goes as early as allowed.
+/// The first operation with a different outcome on the machine that drops its record as early as allowed.
 pub fn d9_cancels_do_not_see_expiry(trace: &Trace) -> Check {
     let [mut keeps, mut drops] = [(); 2].map(|()| Machine::new(trace.limits.limit()));
     trace.play(&mut keeps, |_, op, now_us, outcome| {

@@ -99,7 +99,7 @@ pub enum Ask {
     Peek(Cost),
     /// Adjusts the key.
     Adjust(Change),
-    /// Adjusts the key under a new id that is remembered for so long.
+    /// Adjusts the key under a new id that is remembered for this span.
     AdjustOnce(Change, Lasting),
     /// Puts the key under these limits from now on.
     Under(Limits),
@@ -134,7 +134,7 @@ pub enum Lasting {
 /// The longest wait of a request for its turn.
 #[derive(Clone, Copy, Debug)]
 pub enum Patience {
-    /// For ever.
+    /// Forever.
     Endless,
     /// This many eighths of the period.
     Eighths(u64),

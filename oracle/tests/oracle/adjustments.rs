@@ -245,7 +245,7 @@ fn machine(limits: &Limits) -> Machine {
     Machine::new(limits.limit())
 }
 
-/// How long to block, in microseconds.
+/// Returns how long to block, in microseconds.
 fn span() -> impl Strategy<Value = u64> {
     prop_oneof![1..=40_u64, (0..=50_u32).prop_map(|shift| 1 << shift)]
 }

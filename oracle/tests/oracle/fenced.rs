@@ -18,8 +18,8 @@ const START_US: u64 = 1_763_700_000_000_000;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// L7: while it is kept, nothing is accepted with a token below one that was, and a read returns the last
-/// value written.
+/// Checks L7: while it is kept, nothing is accepted with a token below one that was, and a read returns the
+/// last value written.
 fn l7_order(key: &mut impl Key, trace: &[Step]) -> Check {
     // The newest token, the value, and until when both are kept.
     let mut held: (u64, Option<Vec<u8>>, u64) = (0, None, 0);

@@ -17,7 +17,7 @@ pub(crate) struct Foreign {
 }
 
 impl Foreign {
-    /// A key under `config`, decided by `source`. One tick of the trace's time is `tick_us`
+    /// Returns a key under `config`, decided by `source`. One tick of the trace's time is `tick_us`
     /// microseconds of the store's: such scripts count in seconds or milliseconds.
     ///
     /// # Panics

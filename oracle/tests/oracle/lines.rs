@@ -229,7 +229,7 @@ impl<'c> Run<'c> {
         Ok(())
     }
 
-    /// Those that are called look.
+    /// Lets the called callers look.
     fn call(&mut self, now: Duration) {
         let called: Vec<u64> = self.line.called().collect();
         for caller in 0..self.states.len() {

@@ -120,7 +120,7 @@ impl<L: Decides> Subject for Local<L> {
     }
 }
 
-/// Every outcome is the machine's, but for that of a reset where keys are dropped `between` operations.
+/// Checks that every outcome is the machine's, but for that of a reset where keys are dropped `between` operations.
 fn equals_the_machine<L: Decides>(
     trace: &Trace,
     local: &mut Local<L>,

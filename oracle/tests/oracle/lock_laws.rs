@@ -288,12 +288,12 @@ fn operations(trace: &Trace) -> Vec<Op> {
     played.map(|()| operations).expect("nothing was checked")
 }
 
-/// A lock on one key of a store that other keys share.
+/// Returns a lock on one key of a store that other keys share.
 fn lock<'s>(id: &str, store: &'s RefCell<SimStore>) -> OnKey<Simulated<'s>> {
     OnKey(Simulated::new(store, Time::Store, id))
 }
 
-/// A limit of each kind: 5 per minute.
+/// Returns a limit of this kind: 5 per minute.
 fn limit(kind: Kind) -> Limit {
     bounded(Config { kind, amount: 5, span_us: 60_000_000, burst: 5 }.limit(), 0)
 }

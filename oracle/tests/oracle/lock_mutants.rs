@@ -1,5 +1,5 @@
 //! The laws of the lock have teeth: bugs that others shipped, put into the shipped scripts one text
-//! at a time, and killed by the same checks that the scripts pass as they stand.
+//! at a time, and killed by the same checks that the unchanged scripts pass.
 //!
 //! The numbers are those of the bugs in the contract; mutants without one make every law fail at
 //! least once.
@@ -281,8 +281,8 @@ fn a_record_that_outlives_its_time_is_killed_by_d9() {
     kills(CASES, &input, on(shipped), on(&mutant));
 }
 
-/// With one text of a script replaced, `law` fails. That it holds for the script as it stands, on
-/// the same cases, is `the_shipped_scripts_obey_every_law`.
+/// Checks that `law` fails with one text of a script replaced. That it holds for the unchanged
+/// script, on the same cases, is `the_shipped_scripts_obey_every_law`.
 #[track_caller]
 fn killed(law: Law, script: ScriptId, from: &str, to: &str) {
     let mutant = broken(lockage_lua::script(script).source(), from, to);
@@ -293,7 +293,7 @@ fn killed(law: Law, script: ScriptId, from: &str, to: &str) {
     outcome.expect_err(&format!("{law}: the mutant lives with {to}"));
 }
 
-/// A store on which the slow path does it all.
+/// Returns a store on which every call takes the slow path.
 fn without_plain_scripts(store: SimStore) -> SimStore {
     let refuse = format!("return redis.error_reply('{} for tests')", lockage_lua::NEEDS_SLOW_PATH);
     let fast = [ScriptId::FastLockAcquire, ScriptId::FastLockRenew, ScriptId::FastLockRelease];

@@ -275,7 +275,7 @@ impl Shipped {
         RefCell::new(store.with_script(self.id, source))
     }
 
-    /// The shipped source passes, the mutant fails.
+    /// Checks that the shipped source passes and the mutant fails.
     fn killed<S>(&self, input: S, check: impl Fn(&mut Limiter<Simulated<'_>>, &S::Value) -> Check)
     where
         S: Strategy,
@@ -289,7 +289,7 @@ impl Shipped {
     }
 }
 
-/// An input that says which limits it is for.
+/// An input with its limits.
 trait HasLimits: std::fmt::Debug {
     fn limits(&self) -> &Limits;
 }
@@ -306,13 +306,13 @@ impl<T: std::fmt::Debug> HasLimits for (Trace, T) {
     }
 }
 
-/// `source` with one text replaced.
+/// Returns `source` with one text replaced.
 fn broken(source: &str, from: &str, to: &str) -> String {
     assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
     source.replacen(from, to, 1)
 }
 
-/// On the same case `source` passes and `mutant` fails.
+/// Checks that on the same case `source` passes and `mutant` fails.
 fn killed<S: Strategy>(
     source: &str,
     mutant: &str,

@@ -20,7 +20,7 @@ const KEY: &str = "lockage:{one}";
 /// by the scripts that `run` calls.
 ///
 /// # Panics
-/// Where that is not so.
+/// If a check fails.
 pub(crate) fn refuses_records(
     sound: &[String],
     damaged: &[String],
@@ -34,10 +34,10 @@ pub(crate) fn refuses_records(
     }
 }
 
-/// The same of a record in binary, of which nothing is wrong, and of bytes that are none.
+/// Checks the same of sound records in binary, and of bytes that are no record.
 ///
 /// # Panics
-/// Where that is not so.
+/// If a check fails.
 pub(crate) fn refuses_binary_records(
     sound: &[Vec<u8>],
     damaged: &[Vec<u8>],
@@ -54,7 +54,7 @@ pub(crate) fn refuses_binary_records(
 /// Checks that another version, and text that is no record of this kind, are refused as such and kept.
 ///
 /// # Panics
-/// Where that is not so.
+/// If a check fails.
 pub(crate) fn refuses_strangers(
     other_version: &str,
     run: impl Fn(&mut Simulated<'_>, Timestamp) -> Result<(), String>,
@@ -85,11 +85,11 @@ fn refuses(
     }
 }
 
-/// With this argument in its place, counted from 1 as in Lua, a script that takes text says that it is wrong, and
-/// writes nothing.
+/// Checks that a script that takes text refuses this argument in its place, counted from 1 as in Lua, and writes
+/// nothing.
 ///
 /// # Panics
-/// Where it does not.
+/// If a check fails.
 pub(crate) fn refuses_argument(command: &impl Command, place: usize, wrong: &str) {
     let call = Encoded::Text(command.encode_text()).at(CallTime::Store);
     let mut words: Vec<&[u8]> = call.arguments().collect();
@@ -101,7 +101,7 @@ pub(crate) fn refuses_argument(command: &impl Command, place: usize, wrong: &str
 /// cut short or too long, and a number that is none.
 ///
 /// # Panics
-/// Where it does not.
+/// If a check fails.
 pub(crate) fn refuses_packed(command: &impl Command, numbers: usize) {
     let call = command.encode_packed().expect("a command with a faster script");
     let right = call.bytes();
@@ -126,11 +126,11 @@ fn is_refused(script: ScriptId, place: usize, words: &[&[u8]]) {
     assert_eq!(store.stored("key"), None);
 }
 
-/// Every command of limiters refuses the record that this one leaves behind, as of another kind, and keeps
-/// it; and this one refuses a limiter's.
+/// Checks that every command of limiters refuses the record that this one writes, as of another kind, and keeps
+/// it; and that this one refuses a limiter's.
 ///
 /// # Panics
-/// Where that is not so.
+/// If a check fails.
 pub(crate) fn limiters_refuse(command: &impl Command) {
     let store = RefCell::new(SimStore::new().expect("Lua gets its memory"));
     let mut simulated = Simulated::new(&store, Time::Store, "one");

@@ -13,8 +13,8 @@ const KEY: &str = "lockage:{one}";
 const ID: &str = "0000000000000000000000000000c0de";
 const NOW_US: u64 = 1_763_700_000_000_000;
 
-/// 10 in a second or at once, for each kind; a record of it whose state is right, and the numbers of an
-/// admitted request's reply.
+/// Returns 10 in a second or at once, for each kind; a record of it whose state is right, and the
+/// numbers of an admitted request's reply.
 fn limiters() -> [(Config, &'static str, &'static str); 6] {
     let window = |kind| Config::window(kind, 10, 1_000_000);
     let bucket = |kind| Config::bucket(kind, 2, 1_000_000, 10);

@@ -61,7 +61,7 @@ fn a_settlement_that_takes_from_the_first_step_is_killed() {
     );
 }
 
-/// The shipped script passes on the case on which it fails with this text replaced.
+/// Checks that the shipped script passes on the case on which it fails with this text replaced.
 fn killed<S: Strategy<Value: std::fmt::Debug>>(
     id: ScriptId,
     from: &str,
@@ -79,7 +79,7 @@ fn killed<S: Strategy<Value: std::fmt::Debug>>(
     kills(400, &input, on(source), on(&source.replacen(from, to, 1)));
 }
 
-/// The only key of a store.
+/// Empties a store, and returns its only key.
 fn emptied(store: &RefCell<SimStore>, time: Time) -> Simulated<'_> {
     store.borrow_mut().flush_all();
     Simulated::new(store, time, "one")

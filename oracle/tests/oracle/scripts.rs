@@ -12,8 +12,7 @@ use proptest::prelude::*;
 /// A law that fails, the script, the text that is replaced, and its replacement.
 pub(crate) type Mutant<L> = (L, ScriptId, &'static str, &'static str);
 
-/// The scripts obey each law as they are shipped, and with each of these texts replaced fail the
-/// law that it names.
+/// Checks that the shipped scripts obey each law, and that each mutant fails the law that it names.
 pub(crate) fn judged<L: Copy + Debug, T: Debug>(
     laws: &[L],
     mutants: &[Mutant<L>],
@@ -37,7 +36,7 @@ pub(crate) fn judged<L: Copy + Debug, T: Debug>(
     }
 }
 
-/// `source` with one text replaced.
+/// Returns `source` with one text replaced.
 pub(crate) fn broken(source: &str, from: &str, to: &str) -> String {
     assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
     source.replacen(from, to, 1)

@@ -242,7 +242,7 @@ fn wrong_terms_are_wrong_arguments() {
     }
 }
 
-/// With this argument instead of its own, a script says that it is wrong, and writes nothing.
+/// Checks that a script refuses this argument instead of its own, and writes nothing.
 fn refuses_argument(command: &impl Command, place: usize, wrong: &str, said: usize) {
     let call = Encoded::Text(command.encode_text()).at(CallTime::Store);
     let mut words: Vec<&[u8]> = call.arguments().collect();
@@ -277,7 +277,7 @@ fn acquire(
     slot.execute(&WithStoredLimit::new(command), at(us))
 }
 
-/// The limit that is stored.
+/// Returns the stored limit.
 fn current(slot: &mut Slot, us: u64) -> Option<StoredLimit> {
     match slot
         .execute(&WithStoredLimit::new(Peek::new(limit("sliding-log 1/s"), 0)), at(us))

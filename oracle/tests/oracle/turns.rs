@@ -133,7 +133,7 @@ impl Subject for Bent<'_> {
     }
 }
 
-/// How long a full queue takes to drain.
+/// Returns how long a full queue takes to drain.
 fn longest_us(trace: &Trace) -> u64 {
     let Config { amount, span_us, burst, .. } = *trace.limits.only();
     u64::try_from(u128::from(burst) * u128::from(span_us) / u128::from(amount)).unwrap()

@@ -128,7 +128,7 @@ fn a_cancel_that_keeps_the_charge_is_killed_by_d14() {
 
 type Change = (&'static str, &'static str);
 
-/// Both scripts that remember requests, each with a kind of limit and how it is broken.
+/// Returns both scripts that remember requests, each with a kind of limit and its mutation.
 fn requested(fast: Change, slow: Change) -> [(ScriptId, Kind, Change); 2] {
     [
         (ScriptId::TokenBucketAcquire, Kind::TokenBucket, fast),
