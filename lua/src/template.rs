@@ -101,7 +101,7 @@ impl Library {
         }
         let tags = library.algorithms(false).map(|it| it.tag()[..1].to_owned());
         let letters = tags.collect();
-        // As many as several have numbers at most.
+        // A format for the most numbers that a composite has.
         let len = |it: Algorithm<'_>| it.names("config").len() + it.names("state").len();
         let most = library.algorithms(true).map(len).max().unwrap_or_default();
         let doubles = "d".repeat(1 + Composite::MAX_LIMITS * most);

@@ -111,7 +111,7 @@ fn limit() -> BoxedStrategy<Limit> {
     prop::sample::select(&LIMITS[..]).prop_map(|text| text.parse().expect("a limit")).boxed()
 }
 
-/// Returns stored limits, most for all clients together, and kept for about as long as a trace, or for ever.
+/// Returns stored limits, most for all clients together, and kept for about as long as a trace, or forever.
 fn stored() -> BoxedStrategy<StoredLimit> {
     let keep = prop_oneof![3 => (1..6_000_u64).prop_map(Some), 1 => Just(None)];
     (limit(), keep, prop::bool::weighted(0.15))

@@ -17,7 +17,7 @@
 //!   of that time; a release without waiters notifies no caller.
 //!
 //! An owner that is the only reader may also write; any other reader is refused at once, since two that waited for each
-//! other would wait for ever. An owner that writes may also read, and keep that when it releases the write: other
+//! other would wait forever. An owner that writes may also read, and keep that when it releases the write: other
 //! readers are let in only then.
 //!
 //! Readers do not starve writers: a refused writer that says that it will be back keeps new readers out until then.

@@ -161,7 +161,7 @@ fn what_is_no_record_is_told_apart() {
     }
 }
 
-/// D12: a command on a record that is not its own fails and leaves the record as it was.
+/// D12: a command on a record that is not its own fails and leaves the record unchanged.
 #[test]
 fn d12_another_record_is_refused_and_kept() {
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
@@ -264,7 +264,7 @@ fn d9_the_time_to_live_is_rounded_up() {
     }
 }
 
-/// A store leaves the expiry of a key as it is only where the same limit's record is kept until the same time.
+/// A store leaves the expiry of a key unchanged only where the same limit's record is kept until the same time.
 #[test]
 fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
     let window = |text, cost| record(text, &[(cost, 100)]);

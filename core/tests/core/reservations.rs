@@ -121,7 +121,7 @@ fn a_settlement_charges_what_was_used() {
         assert_eq!(key.remaining(10_000), 4, "{limit}");
         assert_eq!(key.settled(&first, 2, 10_010), 4, "{limit}");
         assert_eq!(key.remaining(10_010), 8, "{limit}");
-        // Nothing is used of it: it is cancelled.
+        // It is cancelled.
         let second = key.reserve(2, 8, 10_020);
         assert_eq!(key.settled(&second, 0, 10_030), 8, "{limit}");
         assert_eq!(key.remaining(10_030), 8, "{limit}");
@@ -322,7 +322,7 @@ fn d15_so_many_are_given_back_exactly() {
     }
 }
 
-/// D15: of more than that as much is given back as is there for them, but for a small part; and never more than that.
+/// D15: with more of them, more than four fifths of the excess is given back, and never more than was charged.
 #[test]
 fn d15_of_many_most_is_given_back() {
     for order in [0, 1, 2] {
@@ -365,7 +365,7 @@ fn d15_a_refund_to_a_window_is_not_given_back_twice() {
     }
 }
 
-/// D15: without the limiter's record nothing is given back, and without its own it is unknown: never more than that.
+/// D15: without the limiter's record nothing is given back, and without its own the reservation is unknown.
 #[test]
 fn d15_what_is_evicted_stays_charged() {
     for limit in LIMITS {

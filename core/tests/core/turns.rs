@@ -39,7 +39,7 @@ fn each_request_is_told_when_its_turn_is() {
         let decision = acquire(cost).apply(&mut slot, at(1000)).unwrap();
         assert_eq!((decision.turn_after, decision.verdict), (turn * MICRO, Verdict::Allowed));
         assert_eq!((peeked.turn_after, peeked.verdict), (turn * MICRO, Verdict::Allowed));
-        // Whose turn is still to come may not go ahead.
+        // A request whose turn is still to come may not go ahead.
         let turn_after = turn * MICRO;
         let waits = (turn > 0).then_some(Denied::NotYet { turn_after });
         assert_eq!(decision.ok().err(), waits);

@@ -244,7 +244,7 @@ fn an_inspection_says_until_when_readers_are_kept_out() {
     assert_eq!(inspected.kept_until, Some(at(1_100)));
 }
 
-/// Half of the time for which the first one waits has passed before another one is written down.
+/// Another waiter is recorded only after half of the time for which the first one waits.
 #[test]
 fn who_waits_is_written_down_no_more_often_than_needed() {
     let (lease, span) = (Duration::from_secs(30), Duration::from_micros(100));

@@ -83,7 +83,7 @@ impl Owed {
     }
 }
 
-/// Checks D11: a denied request is not remembered. Its id is as good as a new one, and is charged once when it is
+/// Checks D11: a denied request is not remembered. Its id counts as a new one, and is charged once when it is
 /// admitted.
 ///
 /// # Errors

@@ -40,7 +40,7 @@ where
 fn property_of(name: &str, cases: u32, inputs: &Inputs) {
     let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     let file = kept.join(format!("{name}.txt"));
-    // proptest takes a name that lives for ever; there is one per property.
+    // proptest takes a name that lives forever; there is one per property.
     let file: &'static str = Box::leak(file.display().to_string().into_boxed_str());
     let (persistence, seed) = match kept.is_dir() {
         true => (

@@ -49,7 +49,7 @@ fn a_wait_sleeps_long_enough_and_never_past_its_deadline() {
 
 #[test]
 fn a_wait_never_spins() {
-    // The worst of luck: a limit that is always about to have a permit, and no jitter.
+    // The worst case: a limit that is always about to have a permit, and no jitter.
     let input = (span(), prop::collection::vec(random(), 1..30));
     let check = |(timeout, randoms): (Duration, Vec<u64>)| {
         let (mut line, mut now, mut calls) = (Line::new(SECOND), Duration::ZERO, 0);

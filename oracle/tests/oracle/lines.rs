@@ -256,7 +256,7 @@ impl<'c> Run<'c> {
             }
             Look::Ask => {
                 self.calls += 1;
-                // Whoever is before it asks, too.
+                // The callers before it ask, too.
                 let is_last_word = now >= self.deadlines[caller];
                 let waits = |state: &State| matches!(state, State::Waits(_));
                 let before = self.states[..caller].iter().position(waits);

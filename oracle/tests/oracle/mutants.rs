@@ -43,7 +43,7 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
     killed(COUNTER, &mutant, plain_trace(Kind::FixedWindow, MS), |source, trace| {
         properties::d1_denies_as_the_reference(&mut foreign(source, trace, MS), trace)
     });
-    // The story as reported: 2 per 6 s, and a hit every 5 s is denied for ever.
+    // The story as reported: 2 per 6 s, and a hit every 5 s is denied forever.
     let config = Config::window(Kind::FixedWindow, 2, 6_000);
     let every_5_s = Step { moved: Move::Tick(5_000), ask: Ask::Acquire(Cost::Units(1)) };
     let steps = vec![every_5_s; 6];

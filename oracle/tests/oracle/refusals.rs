@@ -16,8 +16,8 @@ const NOW_US: u64 = 1_763_700_000_000_000;
 /// The key of [`Simulated`] "one".
 const KEY: &str = "lockage:{one}";
 
-/// Texts that are sound records are read, and damaged ones are refused as such and kept, alike in Rust and
-/// by the scripts that `run` calls.
+/// Checks that sound records are read, and damaged ones are refused as such and kept, alike in Rust and by the
+/// scripts that `run` calls.
 ///
 /// # Panics
 /// If a check fails.

@@ -168,7 +168,7 @@ fn wrong_ids_are_wrong_arguments() {
     }
 }
 
-/// The same on the fast path, whose id stands behind the only cost.
+/// The fast path, whose id comes after the only cost.
 #[test]
 fn wrong_ids_are_wrong_arguments_of_the_fast_path() {
     let counters = limiters().into_iter().filter(|(config, ..)| config.kind != Kind::SlidingLog);
