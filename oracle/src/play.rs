@@ -124,8 +124,8 @@ pub fn trace<A: Debug>(
     (start, steps).prop_map(move |(start_us, steps)| Trace { start_us, backwards, steps }).boxed()
 }
 
-/// Returns traces of twice up to `max_steps` within so short a time that records forget many operations that may come
-/// again.
+/// Returns traces of `max_steps` to twice as many steps, within so short a time that records forget many operations
+/// that may come again.
 pub fn brisk<A: Debug>(
     ask: impl Strategy<Value = A> + 'static,
     max_steps: usize,

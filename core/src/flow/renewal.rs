@@ -12,7 +12,7 @@ const PARTS: u32 = 3;
 const EARLY: u32 = 24;
 /// The longest sleep after the first failed renewal, as a part of the lease; it doubles each time.
 const FIRST_SLEEP: u32 = 48;
-/// The longest sleep after further failures.
+/// The longest sleep after further failures, also as a part of the lease.
 const LONGEST_SLEEP: u32 = 12;
 
 /// How much slower than the store's clock a holder's may run: a thousandth.

@@ -182,7 +182,7 @@ impl Machine for CalendarWindow {
         self.limit
     }
 
-    /// Returns a fresh and unsound state if the state cannot be settled.
+    /// A state that cannot be settled becomes a fresh and unsound one.
     fn settle(&self, state: Option<State>, now: u64) -> State {
         match state {
             // A `now` before the beginning counts as the beginning (D10).

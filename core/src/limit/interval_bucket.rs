@@ -133,7 +133,7 @@ impl Machine for IntervalBucket {
         (MAX_SPAN_US / self.interval_us).saturating_mul(self.amount).min(MAX_COUNT)
     }
 
-    /// Keeps the arrival time of the next tokens.
+    /// The next tokens keep their time of arrival.
     fn carry(&self, old: &Config, state: State, _fresh: State) -> State {
         let State([deficit, anchor, _]) = state;
         if deficit == 0 {

@@ -96,7 +96,7 @@ impl Command for SetLimit {
         }
     }
 
-    /// Returns `true`: setting the same limit again changes nothing more.
+    /// Returns whether the mode is one in which setting the same limit again changes nothing more.
     fn is_repeatable(&self) -> bool {
         self.mode == Mode::Keep
     }

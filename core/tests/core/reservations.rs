@@ -240,7 +240,7 @@ fn once_settled_or_over_nothing_changes() {
         let before = key.slot.clone();
         let unknown = Reservation { id: id(3), ..settled };
         for now in [10_200, 10_000 + HOLD_US - 1] {
-            // D11: again is the same.
+            // D11: a repetition gets the same answer.
             assert_eq!(key.settle(&settled, 1, now), first, "{limit}");
             assert_eq!(key.settle(&settled, 4, now), Settlement::AlreadySettled, "{limit}");
             assert_eq!(key.settle(&unknown, 1, now), Settlement::Unknown, "{limit}");
@@ -267,7 +267,7 @@ fn a_reservation_is_made_once() {
         key.acquire(1, 10_000);
         let first = key.run(key.reservation(1, 4), 10_010);
         let before = key.slot.clone();
-        // D11: again is the same.
+        // D11: a repetition gets the same answer.
         assert_eq!(key.run(key.reservation(1, 4), 10_700), first, "{limit}");
         let reused = RecordError::OperationReused;
         let shorter = Acquire::new(key.limit, 4).unwrap();
