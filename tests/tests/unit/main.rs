@@ -32,3 +32,4 @@ mod test_kit;
 mod timeouts;
 mod vectors;
 mod waiting;
+mod words;
