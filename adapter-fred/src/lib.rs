@@ -322,7 +322,7 @@ mod tests {
 
     /// The client's error messages, with the state that they imply.
     #[test]
-    fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
+    fn unsent_calls_are_not_done_and_interrupted_calls_are_unknown() {
         use ErrorKind::{Auth, Backpressure, Canceled, Cluster, Config, IO, InvalidArgument};
         use ErrorKind::{InvalidCommand, Protocol, Routing, Timeout, Unknown};
         let table = [

@@ -86,7 +86,7 @@ fn d9_a_key_in_use_is_kept() {
 /// E2, D10: a thread that read its clock before a window's end, and is delayed until others have dropped
 /// the window, gets no second allowance.
 #[test]
-fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
+fn e2_a_delayed_call_with_an_earlier_time_sees_the_usage() {
     let (store, clock) = store();
     let limit = limit("fixed-window 1/s");
     assert!(acquire(&store, "key", limit));

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_is_not_done_and_what_was_cut_off_is_unknown() {
+    fn unsent_calls_are_not_done_and_interrupted_calls_are_unknown() {
         let failure = |kind| read(Err(io::Error::from(kind).into())).unwrap_err();
         assert!(!failure(io::ErrorKind::ConnectionRefused).was_sent());
         for (kind, health) in [

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_made_in_a_runtime_that_has_ended_is_not_taken() {
+    fn results_from_an_ended_runtime_are_discarded() {
         let (first, second) = (runtime(), runtime());
         let count = AtomicU32::new(0);
         let make = move || std::future::ready(Ok(count.fetch_add(1, Ordering::Relaxed))).boxed();

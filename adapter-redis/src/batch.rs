@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_the_slow_path_is_called_for_each_key() {
+    fn slow_path_limits_are_not_batched() {
         let limit: Limit = "sliding-log 5/s + fixed-window 9/s".parse().unwrap();
         let each = AcquireEach::new(limit, vec![1]).unwrap();
         assert!(BatchCall::all([each].iter(), CallTime::Store).is_none());

@@ -373,14 +373,14 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_record_is_told_by_its_status() {
+    fn refused_records_are_detected_by_status() {
         let reply = Reply::List(vec![Reply::Integer(1)]);
         let error = Call::new(&Reset, CallTime::Store).outcome(&reply).unwrap_err();
         assert!(matches!(error, StoreError::Record(RecordError::OtherKind)));
     }
 
     #[test]
-    fn a_server_that_may_be_no_master_any_more_is_told_by_its_errors() {
+    fn demoted_masters_are_detected_by_their_errors() {
         for (text, expected) in [
             ("READONLY You can't write against a read only replica.", Health::Lost),
             ("MASTERDOWN Link with MASTER is down", Health::Lost),

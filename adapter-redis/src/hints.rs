@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_repeats_for_ever_has_a_hint() {
+    fn permanent_errors_have_a_hint() {
         for (error, expected) in [
             ("WRONGPASS invalid username-password pair or user is disabled.", PASSWORD),
             ("WRONGPASS", PASSWORD),
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_pass_has_none() {
+    fn transient_errors_have_no_hint() {
         for error in [
             "OOM command not allowed when used memory > 'maxmemory'.",
             "-OOM command not allowed when used memory > 'maxmemory'.",

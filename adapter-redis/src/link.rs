@@ -322,7 +322,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_told_whether_there_is_a_tokio_runtime() {
+    fn a_missing_tokio_runtime_is_an_error() {
         let error = in_tokio().unwrap_err();
         assert!(!error.was_sent() && error.health() == Health::Good, "{error:?}");
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

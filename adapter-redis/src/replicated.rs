@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_the_call_is_told_before_any_other() {
+    fn errors_of_the_call_take_precedence() {
         let code = |told: Result<Acknowledged, LinkError>| match told {
             Ok((Reply::Error(error), _)) => Some(error.code().to_owned()),
             _ => None,

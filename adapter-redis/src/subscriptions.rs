@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_not_ended() {
+    fn refused_subscriptions_are_not_unsubscribed() {
         let server = Server::default();
         let channels = server.subscriptions();
         server.seen().refuses = Some(Reply::error("NOPERM no"));

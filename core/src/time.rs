@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_when_set_or_advanced() {
         let clock = ManualClock::starting_at(Timestamp::EPOCH);
         clock.advance(Duration::from_micros(5));
         assert_eq!(clock.now().as_micros(), 5);

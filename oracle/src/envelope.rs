@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn e4_is_the_burst_and_what_flows_in_strictly_within() {
+    fn e4_is_the_burst_and_the_refill_strictly_within() {
         for text in ["token-bucket 2/10us burst 7", "leaky-bucket 2/10us queue 7"] {
             assert_eq!(bounds(text, &[1, 5, 6, 10, 11]), [7, 7, 8, 8, 9], "{text}");
         }
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn e4_counts_what_came_back_strictly_within() {
+    fn e4_counts_the_refill_strictly_within() {
         let config = Config::bucket(Kind::TokenBucket, 1, 10, 3);
         assert_eq!(check(&config, &[(0, 3), (10, 1)], 0), Ok(()));
         assert!(check(&config, &[(0, 3), (9, 1)], 0).is_err());
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn e7_adds_what_was_taken_ahead_or_a_lease() {
+    fn e7_adds_the_prefetched_permits_or_a_lease() {
         let config = Config::window(Kind::SlidingLog, 5, 10);
         assert_eq!([1, 8].map(|length_us| ahead_bound(&config, length_us, 2, 5)), [5, 7]);
         let admitted = [(4, 2), (0, 5)];

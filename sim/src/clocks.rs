@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn d10_callers_times_stretch_the_envelope_by_what_they_differ_at_most() {
+    fn d10_clock_skew_widens_the_envelope_by_at_most_the_skew() {
         let trace = trace("on-off 200/s for 1s, 0/s for 3s");
         let mut beyond = 0;
         for text in LIMITS {

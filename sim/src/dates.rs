@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_a_reason() {
+    fn invalid_timestamps_are_refused_with_a_reason() {
         for (text, reason) in [
             ("", "no timestamp"),
             ("yesterday", "neither"),

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_as_on_the_command_line() {
+    fn omitted_fields_default_as_on_the_command_line() {
         let text = "limits = ['sliding-log 5/s']\ntraffic = { shape = 'poisson 5/s', keys = 3 }";
         let scenario: Scenario = text.parse().unwrap();
         let keys = "3".parse().unwrap();
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_are_told_where_nobody_waits() {
+    fn clocks_are_accepted_only_without_waiting() {
         let (before, _) = FULL.split_once("[callers]").unwrap();
         let clocks = "[clocks]\nnodes = 4\nskew = '500ms'\ndrift-ppm = 100";
         let text = format!("{before}{clocks}");
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_scenario_is_told_where_and_what_would_be_right() {
+    fn invalid_scenarios_are_refused_with_position_and_expectation() {
         for (right, wrong, expected) in [
             ("limits =", "limit =", "unknown field `limit`, expected one of `seed`, `limits`"),
             ("keys =", "key =", "unknown field `key`, expected one of `name`, `shape`, `keys`"),

@@ -9,7 +9,7 @@ use super::{Bench, LIMITS};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Permits are taken, given back and charged, by the reported amount.
-pub(super) async fn what_is_used_can_be_adjusted<S: Store + Clone>(bench: &Bench<'_, S>) {
+pub(super) async fn usage_can_be_adjusted<S: Store + Clone>(bench: &Bench<'_, S>) {
     for limit in LIMITS {
         let limiter = bench.limiter("adjust", limit);
         let unused = limiter.refund("id", 1).await.unwrap();
@@ -65,7 +65,7 @@ pub(super) async fn a_block_ends_to_the_microsecond<S: Store + Clone>(bench: &Be
 }
 
 /// A key goes from any limit to any other, and keeps its usage.
-pub(super) async fn limits_change_and_keep_what_was_used<S: Store + Clone>(bench: &Bench<'_, S>) {
+pub(super) async fn changed_limits_keep_the_usage<S: Store + Clone>(bench: &Bench<'_, S>) {
     for (index, old) in LIMITS.into_iter().enumerate() {
         for (to, new) in LIMITS.into_iter().enumerate() {
             let prefix = format!("{}-change-{index}-{to}", bench.name);

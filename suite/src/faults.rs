@@ -75,7 +75,7 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
         self.calls_while_the_server_is_away_never_run().await;
         self.refusals_are_not_done().await;
         self.calls_with_request_ids_are_answered_and_charged_once().await;
-        self.what_ends_while_idle_goes_unnoticed().await;
+        self.connections_lost_while_idle_go_unnoticed().await;
     }
 
     async fn lost_answers_are_unknown(&self) {
@@ -162,7 +162,7 @@ impl<S: Store + Clone, R: Runtime> Faults<'_, S, R> {
         }
     }
 
-    async fn what_ends_while_idle_goes_unnoticed(&self) {
+    async fn connections_lost_while_idle_go_unnoticed(&self) {
         let (calls, injector) = (self.calls(), self.injector);
         let pause = async || self.runtime.sleep(IDLE).await;
         let closed = async || {

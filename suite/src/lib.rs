@@ -53,9 +53,9 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::keys_are_independent(self).await;
         limiters::a_request_id_is_charged_once(self).await;
         limiters::many_expired_entries_are_no_trouble(self).await;
-        adjustments::what_is_used_can_be_adjusted(self).await;
+        adjustments::usage_can_be_adjusted(self).await;
         adjustments::a_block_ends_to_the_microsecond(self).await;
-        adjustments::limits_change_and_keep_what_was_used(self).await;
+        adjustments::changed_limits_keep_the_usage(self).await;
         turns::turns_are_in_order_and_given_back(self).await;
         refusals::bad_input_is_refused_before_it_is_sent(self).await;
         refusals::another_record_is_refused_and_kept(self).await;

@@ -44,7 +44,7 @@ impl<S: Store + Clone> OwnClock<'_, S> {
     pub async fn run(&self) {
         for limit in LIMITS {
             self.admits_within_the_envelope(limit).await;
-            self.waits_are_as_told(limit).await;
+            self.reported_waits_are_exact(limit).await;
         }
         self.a_lock_has_one_holder().await;
         self.a_lease_ends().await;
@@ -84,7 +84,7 @@ impl<S: Store + Clone> OwnClock<'_, S> {
     }
 
     /// D2: the same request is admitted when its reported wait is over, and not before.
-    async fn waits_are_as_told(&self, limit: &str) {
+    async fn reported_waits_are_exact(&self, limit: &str) {
         let limiter = self.limiter("wait", limit);
         let start = Instant::now();
         let (began_us, told_us, wait_us) = loop {

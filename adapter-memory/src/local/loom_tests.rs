@@ -48,7 +48,7 @@ fn e4_threads_never_admit_more_than_the_burst() {
 
 /// E4, D10: the admissions of threads whose clocks disagree are those of the machine in some order.
 #[test]
-fn e4_threads_that_disagree_about_the_time_admit_what_the_machine_does() {
+fn e4_threads_with_skewed_clocks_match_the_machine() {
     // A token comes back in 100 us; the bucket is empty at 0.
     let limit: Limit = "token-bucket 10000/s burst 3".parse().unwrap();
     loom::model(move || {

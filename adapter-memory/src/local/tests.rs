@@ -60,7 +60,7 @@ fn d9_new_keys_take_the_place_of_those_that_are_over() {
 }
 
 #[test]
-fn d9_a_purge_drops_what_is_over_and_nothing_else() {
+fn d9_a_purge_drops_only_expired_keys() {
     let (limiter, clock) = keyed::<String>("token-bucket 1/s burst 5", 16);
     assert!(limiter.try_acquire("short", 1).unwrap().is_allowed());
     assert_eq!(limiter.try_acquire("long", 5).unwrap().remaining(), 0);
@@ -79,7 +79,7 @@ fn d9_a_purge_drops_what_is_over_and_nothing_else() {
 /// E2, D10: a thread that read its clock before a window's end, and is delayed until others have dropped
 /// the window, gets no second allowance.
 #[test]
-fn e2_one_who_comes_late_with_an_earlier_time_finds_what_was_used() {
+fn e2_a_delayed_call_with_an_earlier_time_sees_the_usage() {
     let (limiter, clock) = keyed::<u64>("fixed-window 1/s", 16);
     assert!(acquire(&limiter, 0));
     let end = clock.now().saturating_add(Duration::from_secs(1));
@@ -108,7 +108,7 @@ fn refusals_and_questions_add_no_key() {
 
 /// E4: threads that contend for one word, and one key, are admitted exactly the limit.
 #[test]
-fn e4_threads_share_what_there_is() {
+fn e4_contending_threads_share_one_limit() {
     let burst = 10_000 / SHARE;
     let limit = format!("token-bucket 1/day burst {burst}").parse().unwrap();
     let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_without_any_script_is_refused_with_what_it_should_have() {
+    fn a_folder_without_scripts_is_refused_with_the_clone_command() {
         let rounds = Rounds { rounds: 1, millis: 1 };
         let (program, scripts) = ("no-such-server".to_owned(), PathBuf::from("no-such-folder"));
         let refused = run(&Args { rounds, program, scripts }).expect_err("there is none");
@@ -149,7 +149,7 @@ mod tests {
 
     /// D2, and nothing else: the waits of GCRA as redis-cell has it are whole seconds.
     #[test]
-    fn what_a_script_of_ours_gets_wrong_is_found() {
+    fn errors_of_our_own_script_are_found() {
         let peers = Peer::all().expect("the file is as it should be");
         let cell = peers.iter().find(|peer| peer.repository.is_none()).expect("it is ours");
         let scripts = cell.read(Path::new("")).expect("it is in this repository");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_with_its_address() {
+    fn missing_scripts_are_reported_with_their_address() {
         let told = read("start", Some('"')).expect_err("it has no start").to_string();
         assert!(told.contains("it/file has no script behind \"start\""), "{told}");
         let script = Published { file: "other", begin: "", end: "", quote: None };

@@ -170,7 +170,7 @@ mod tests {
 
     /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
     #[test]
-    fn blocking_callers_have_what_asynchronous_ones_have() {
+    fn blocking_api_matches_the_async_api() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let mut limiter = BTreeSet::new();
         for file in sources(&here.join("limiter")) {

@@ -386,7 +386,7 @@ mod tests {
 
     /// Each public method of locks, handles and guards has a blocking counterpart.
     #[test]
-    fn blocking_callers_have_what_asynchronous_ones_have() {
+    fn blocking_api_matches_the_async_api() {
         let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let code = fs::read_to_string(here.join("blocking/locks.rs")).unwrap();
         let mut seen = 0;

@@ -40,7 +40,7 @@ fn denied() -> Decision {
 
 /// A denial from before a refund is not repeated after it.
 #[test]
-fn what_was_given_back_is_not_denied_from_memory() {
+fn denials_before_a_refund_are_not_cached() {
     loom::model(|| {
         let denials = Denials::new(DenyCache::new(10), || SECOND).unwrap();
         let (denials, asked) = (Arc::new(denials), Arc::new(AtomicBool::new(false)));
@@ -117,7 +117,7 @@ fn granted() -> Decision {
 
 /// E7: held permits are spent once, and never after the clock shows the end of their lease.
 #[test]
-fn what_is_held_is_spent_once_and_within_its_lease() {
+fn held_permits_are_spent_once_and_within_their_lease() {
     loom::model(|| {
         let is_later = Arc::new(AtomicBool::new(false));
         let permits = permits(1, &is_later);
@@ -143,7 +143,7 @@ fn what_is_held_is_spent_once_and_within_its_lease() {
 /// A waiter for another request's call is notified of its end, and spends a grant; two that wait for one permit do not
 /// both get it.
 #[test]
-fn who_waits_for_a_grant_hears_of_it() {
+fn waiters_for_a_grant_are_notified() {
     for is_granted in [true, false] {
         loom::model(move || {
             let permits = permits(1, &Arc::default());
@@ -175,7 +175,7 @@ fn who_waits_for_a_grant_hears_of_it() {
 
 /// Permits that were requested before a reset are not spent after it, whenever they are granted.
 #[test]
-fn what_is_dropped_is_not_spent_after_it() {
+fn permits_requested_before_a_reset_are_not_spent() {
     loom::model(|| {
         let permits = permits(1, &Arc::default());
         let (key, asked) = (Key::new("loom", "one").unwrap(), Arc::new(AtomicBool::new(false)));

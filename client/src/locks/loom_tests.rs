@@ -106,7 +106,7 @@ fn bug_25_a_renewal_and_a_release_that_meet_leave_nothing() {
 /// L6: once a holder has seen its loss, the lock stays lost, even if a successful renewal is answered later; and the
 /// task's plan agrees.
 #[test]
-fn l6_what_is_lost_stays_lost() {
+fn l6_lost_leases_stay_lost() {
     loom::model(|| {
         let manager = manager();
         let (_, id) = lease(&manager);

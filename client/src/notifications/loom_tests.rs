@@ -53,7 +53,7 @@ fn l12_a_message_is_not_missed() {
 
 /// L12: a message for one of several listeners is not lost with a listener that leaves at that time.
 #[test]
-fn l12_who_goes_leaves_the_message_to_the_next() {
+fn l12_a_dropped_listener_passes_its_message_on() {
     loom::model(|| {
         let (channels, sink) = subscriptions();
         let (first, mut second) = (listen(&channels, Wake::One), listen(&channels, Wake::One));
@@ -66,7 +66,7 @@ fn l12_who_goes_leaves_the_message_to_the_next() {
 
 /// A loss is reported once the subscription is restored, whatever is published meanwhile.
 #[test]
-fn a_loss_is_told() {
+fn a_lost_subscription_is_reported() {
     loom::model(|| {
         let (channels, sink) = subscriptions();
         let mut listener = listen(&channels, Wake::All);
@@ -78,7 +78,7 @@ fn a_loss_is_told() {
 
 /// Two listeners that come at the same time share one channel, and the last to leave ends it.
 #[test]
-fn those_who_come_and_go_leave_nothing() {
+fn concurrent_listeners_leave_no_subscription() {
     loom::model(|| {
         let (channels, _feed) = subscriptions();
         let others = channels.clone();

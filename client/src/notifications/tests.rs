@@ -151,7 +151,7 @@ fn a_waiter_that_gives_up_wakes_the_next() {
 
 /// A message for bob wakes bob and the listeners to all messages; one for an absent listener wakes only the latter.
 #[test]
-fn a_message_with_a_name_wakes_who_listens_by_it() {
+fn named_messages_wake_only_the_named_listener() {
     let server = Server::default();
     let channels = server.subscriptions();
     let [alice, bob] = [0xa11ce, 0xb0b_u128];
@@ -212,7 +212,7 @@ fn a_waiter_is_woken() {
 }
 
 #[test]
-fn each_is_told_of_a_loss_once_and_when_there_is_a_new_subscription() {
+fn each_listener_gets_one_loss_after_the_resubscription() {
     let server = Server::default();
     let channels = server.subscriptions();
     let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::All)];
@@ -289,7 +289,7 @@ fn a_loss_overtakes_an_attempt() {
 }
 
 #[test]
-fn an_attempt_goes_on_whoever_waits() {
+fn a_subscription_attempt_outlives_its_first_waiter() {
     let server = Server::default();
     let channels = server.subscriptions();
     let mut both = [listen(&channels, Wake::One), listen(&channels, Wake::One)];
@@ -303,7 +303,7 @@ fn an_attempt_goes_on_whoever_waits() {
 }
 
 #[test]
-fn after_a_long_silence_a_subscription_is_made_anew_and_nobody_is_told() {
+fn long_silences_renew_the_subscription_without_a_loss() {
     let server = Server::default();
     let channels = server.subscriptions();
     let mut listener = listen(&channels, Wake::One);

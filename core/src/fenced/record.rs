@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_fenced_value_is_left_as_it_is() {
+    fn other_records_are_not_parsed_as_fenced_values() {
         for other in ["V1", "V12 5", "V1:12345678", "F1 10 60000000 100 5", ""] {
             assert_eq!(FencedRecord::text_of(other.as_bytes()), None, "{other}");
             assert_eq!(FencedRecord::pack_text(other), None, "{other}");

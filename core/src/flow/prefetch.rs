@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_room_in_what_is_under_way_waits_for_it_once() {
+    fn callers_wait_once_for_a_pending_grant_with_room() {
         let mut node = Prefetch::new();
         let first = ask(&mut node, 1, ms(0));
         assert_eq!(node.next(&config(), 6, true, ms(0)), Next::Wait);
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn what_got_no_answer_is_nobodys_and_is_not_asked_for_again_at_once() {
+    fn unanswered_prefetches_are_lost_and_retried_after_a_lease() {
         let mut node = Prefetch::new();
         let first = ask(&mut node, 1, ms(0));
         node.lost(&config(), &first, ms(5));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_not_spent_and_what_is_under_way_is_not_waited_for() {
+    fn forgotten_permits_are_not_spent_and_pending_ones_not_awaited() {
         let mut node = Prefetch::new();
         let first = ask(&mut node, 1, ms(0));
         node.granted(&config(), &first, ms(1));
@@ -404,14 +404,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_above_what_is_held_ahead_goes_by_itself() {
+    fn costs_above_the_prefetch_size_are_sent_alone() {
         let mut node = Prefetch::new();
         assert_eq!(node.next(&config(), 11, true, ms(0)), exact(0));
         assert_eq!(ask(&mut node, 10, ms(0)).ahead(), 2, "the limit admits twelve");
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_and_told_why() {
+    fn invalid_configs_are_refused_with_a_reason() {
         let refused = |limit: &str, permits, lease| {
             PrefetchConfig::new(&limit.parse().unwrap(), permits, lease).unwrap_err().to_string()
         };

@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_due_soon_goes_together() {
+    fn renewals_due_soon_are_batched() {
         let mut renewals = watching(&[1]);
         renewals.watch(2, secs(1), LEASE, None);
         renewals.watch(3, secs(2), LEASE, None);
@@ -352,7 +352,7 @@ mod tests {
 
     /// The sleep after the first failure is as long as the rest of the lease: no early renewal with others.
     #[test]
-    fn what_would_be_due_at_its_deadline_is_not_renewed() {
+    fn leases_due_at_their_deadline_are_not_renewed() {
         let sleep = Duration::from_millis(250);
         for (left, renewed) in [(sleep, vec![2]), (sleep + Duration::from_nanos(1), vec![2, 1])] {
             let mut renewals = watching(&[1]);
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_is_neither_renewed_nor_lost() {
+    fn forgotten_leases_are_neither_renewed_nor_lost() {
         let mut renewals = watching(&[1, 2]);
         assert!(renewals.forget(&1) && !renewals.forget(&1));
         assert_eq!(renewals.plan(secs(8), 100, TIMEOUT).renew, [2]);
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stopped_keeps_its_deadline_until_it_is_forgotten() {
+    fn stopped_leases_keep_their_deadline_until_forgotten() {
         let mut renewals = watching(&[1, 2]);
         renewals.plan(secs(8), 1, TIMEOUT);
         assert!(renewals.stop(&1) && !renewals.stop(&1) && !renewals.stop(&3));

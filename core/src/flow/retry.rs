@@ -71,7 +71,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn what_may_be_done_is_sent_again_only_where_it_is_repeatable() {
+    fn ambiguous_calls_are_retried_only_if_repeatable() {
         for (repeatable, failure, again) in [
             (true, Failure::NotDone, true),
             (true, Failure::Unknown, true),

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn d7_what_leaks_is_the_bucket_that_fills() {
+    fn d7_a_leaky_bucket_is_a_token_bucket() {
         let of = |limit: &str| Gcra::of(&limit.parse().unwrap());
         let leaky = of("leaky-bucket 7 per 2us queue 10");
         assert_eq!(leaky, of("token-bucket 7 per 2us burst 10"));

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_script_writes_is_told() {
+    fn malformed_lock_records_are_shown_as_question_marks() {
         let free = LockRecord::pack_text(&format!("K2 {} 0 900 6000 0 0 0|", id(0))).unwrap();
         let [ahead, entries] = [3 + 4 * 8, 3 + 6 * 8 + 16];
         let expired = [&b"x"[..], &[0; 33]].concat();

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told() {
+    fn invalid_numbers_are_shown_as_question_marks() {
         for (number, seen) in
             [(0.5, "?"), (-1.0, "?"), (f64::NAN, "?"), (9007199254740992.0, "?"), (-0.0, "0")]
         {

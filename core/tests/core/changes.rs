@@ -25,7 +25,7 @@ fn changed(old: &str, new: &str, now: u64) -> Stored {
 }
 
 #[test]
-fn what_was_used_is_kept_by_another_limit_of_the_kind() {
+fn usage_is_kept_across_limits_of_one_kind() {
     for (old, new, now, stored) in [
         // The window ends when it would have.
         ("fixed-window 10/60s", "fixed-window 20/30s", 1050, "F1 20 30000000 30000100 5"),
@@ -66,7 +66,7 @@ fn what_was_used_is_kept_by_another_limit_of_the_kind() {
 
 /// Under every kind, a settlement below the estimate gives back the unused part.
 #[test]
-fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
+fn every_kind_refunds_unused_reservations() {
     for text in [
         "fixed-window 10/60s",
         "sliding-log 10/60s",
@@ -90,7 +90,7 @@ fn what_a_reservation_did_not_use_is_given_back_by_every_kind() {
 
 /// D9: a stored limit that is over was not there to be forgotten, though its record still is.
 #[test]
-fn d9_a_reset_of_what_is_over_forgets_nothing() {
+fn d9_a_reset_of_an_expired_limit_forgets_nothing() {
     let limit: Limit = "fixed-window 10/1ms".parse().unwrap();
     let stored = StoredLimit::new(limit).kept_for(Duration::from_millis(2)).unwrap();
     let slot = &mut None;

@@ -67,7 +67,7 @@ fn a_fenced_value_reads_back() {
 }
 
 #[test]
-fn a_damaged_fenced_value_is_told() {
+fn damaged_fenced_values_are_detected() {
     assert!(Record::read(&text("V1 9007199254740991 9007199254740991 =")).is_ok());
     for damaged in [
         "V1 9007199254740992 5 =",
@@ -103,7 +103,7 @@ fn a_stored_limit_reads_back() {
 }
 
 #[test]
-fn a_damaged_stored_limit_is_told() {
+fn damaged_stored_limits_are_detected() {
     let record = |policy: &str| format!("P1 {policy} F1 10 60000000 200 3");
     for sound in ["o 1 5", "c 1125899906842624 5", "o 1 7881299347898367"] {
         let read = Record::read(&text(&record(sound)));
@@ -151,7 +151,7 @@ fn a_state_is_not_of_a_time_that_no_machine_takes() {
 }
 
 #[test]
-fn a_log_is_what_calls_can_have_written() {
+fn only_logs_that_calls_can_write_are_valid() {
     let log = |entries: &[&str]| Record::read(&list(entries));
     assert!(log(&["L1 10 60000000 3 200", "100:2", "200"]).is_ok());
     for damaged in [
@@ -168,7 +168,7 @@ fn a_log_is_what_calls_can_have_written() {
 
 /// Behind a letter that is known there is a version, and nothing else.
 #[test]
-fn tags_tell_the_kind_and_the_version() {
+fn tags_identify_kind_and_version() {
     for other in ["X1 1 2", "F 1 2", "Fx 1 2", "F1x 1 2", "f1 1 2", "", " ", "1 2"] {
         refused(other, RecordError::OtherKind);
     }
@@ -272,7 +272,7 @@ fn a_record_lives_until_it_may_be_forgotten() {
 /// Only admitted requests and operations that ran are remembered, so a record that remembers anything else is damaged
 /// (D11).
 #[test]
-fn d11_what_came_to_nothing_is_not_remembered() {
+fn d11_calls_without_effect_are_not_remembered() {
     let (limit, id) = (limit("fixed-window 10/60s"), RequestId::from_u128(7));
     let stored = |command: &dyn Fn(&mut Option<Record>)| {
         let mut slot = None;

@@ -102,7 +102,7 @@ fn a_locks_queue_and_label_are_readable_and_read_back() {
 }
 
 #[test]
-fn what_is_no_record_is_told_apart() {
+fn invalid_records_are_classified() {
     use RecordError::{Damaged, OtherKind, OtherVersion};
     let cases = [
         (text(""), OtherKind),
@@ -320,7 +320,7 @@ fn a_record_is_kept_as_one_of_the_same_limit_with_the_same_end() {
 /// L10: tokens that run ahead of the clock are remembered until it has passed them. Here each of nine is given back at
 /// once, so that nothing else is remembered for that long.
 #[test]
-fn l10_what_is_free_is_remembered_until_its_token_is_past() {
+fn l10_free_records_are_kept_until_their_token_is_past() {
     let (micro, owner, latest) = (Duration::from_micros(1), OwnerId::from_u128(1), Timestamp::MAX);
     let (mut slots, mut tokens) = ([const { None }; 3], [0; 3]);
     let lock = Lock::new(micro, micro).unwrap();
@@ -345,7 +345,7 @@ fn l10_what_is_free_is_remembered_until_its_token_is_past() {
 
 /// D12: the result of any call at the latest time ends in the exact range.
 #[test]
-fn what_could_end_past_the_exact_range_is_damaged() {
+fn records_past_the_exact_range_are_damaged() {
     let exact = (1_u64 << 53) - 1;
     let (latest, span) = (Timestamp::MAX.as_micros(), 1_u64 << 51);
     let end = exact - span / 2;

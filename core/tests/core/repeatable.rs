@@ -43,7 +43,7 @@ fn once(command: &impl Command) {
 }
 
 #[test]
-fn d11_limits_tell_what_may_be_sent_again() {
+fn d11_limiter_commands_report_whether_they_are_repeatable() {
     let limit: Limit = "leaky-bucket 1/s queue 10".parse().unwrap();
     let (slot, id) = (&mut None, RequestId::from_u128);
     let acquire = Acquire::new(limit, 1).unwrap();
@@ -76,7 +76,7 @@ fn d11_limits_tell_what_may_be_sent_again() {
 }
 
 #[test]
-fn l10_the_locks_family_tells_what_may_be_sent_again() {
+fn l10_lock_commands_report_whether_they_are_repeatable() {
     let (slot, id) = (&mut None, lock::HoldId::from_u128(1));
     let (lock, owner) = (Lock::new(SPAN, SPAN).unwrap(), OwnerId::from_u128(1));
     again(&lock.acquire(owner, id, Timestamp::MAX), slot);

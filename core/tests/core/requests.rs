@@ -37,7 +37,7 @@ fn acquire(text: &str, cost: u64, slot: &mut Option<Record>, now: u64) -> Decisi
 }
 
 #[test]
-fn records_show_what_they_remember_and_read_back() {
+fn records_with_request_ids_round_trip() {
     let id = "|q 850 2|0000000000000000000000000000c0de";
     let other = "|0000000000000000000000000000beef";
     let cases = [
@@ -179,7 +179,7 @@ fn an_id_of_another_cost_is_refused_and_changes_nothing() {
 }
 
 #[test]
-fn broken_memories_are_told() {
+fn damaged_request_ids_are_detected() {
     let id = "0000000000000000000000000000c0de";
     let all = |head: &str, one: &str, count: usize| format!("|q {head}{}", one.repeat(count));
     let one = &format!("|{id} 600 3 100 50 1");

@@ -112,7 +112,7 @@ const LIMITS: [&str; 6] = [
 ];
 
 #[test]
-fn a_settlement_charges_what_was_used() {
+fn a_settlement_charges_the_actual_cost() {
     for limit in LIMITS {
         let mut key = Key::new(limit);
         let first = key.reserve(1, 6, 10_000);
@@ -135,7 +135,7 @@ fn a_settlement_charges_what_was_used() {
 }
 
 #[test]
-fn what_has_come_back_does_not_come_back_twice() {
+fn refilled_permits_are_not_refunded_again() {
     for (limit, later, given) in [
         ("fixed-window 10/1ms", 11_000, 0),
         ("sliding-log 10/1ms", 11_000, 0),
@@ -216,7 +216,7 @@ fn entries_are_taken_out_of_the_middle_of_a_log() {
 
 /// More was charged than the limit is, so a request has to wait for the rest, even once a part was taken out.
 #[test]
-fn d2_a_log_that_is_full_after_a_settlement_tells_when_it_has_room() {
+fn d2_a_full_log_reports_its_wait_after_a_settlement() {
     for (actual, given) in [(3, 1), (1, 3), (0, 4)] {
         let mut key = Key::new("sliding-log 10/1ms");
         key.acquire(2, 10_000);
@@ -285,7 +285,7 @@ fn a_reservation_is_made_once() {
 }
 
 #[test]
-fn what_is_denied_is_not_reserved() {
+fn denied_requests_are_not_reserved() {
     let mut key = Key::new("fixed-window 10/1ms");
     key.acquire(8, 10_000);
     let before = key.slot.clone();
@@ -367,7 +367,7 @@ fn d15_a_refund_to_a_window_is_not_given_back_twice() {
 
 /// D15: without the limiter's record nothing is given back, and without its own the reservation is unknown.
 #[test]
-fn d15_what_is_evicted_stays_charged() {
+fn d15_evicted_reservations_stay_charged() {
     for limit in LIMITS {
         let mut key = Key::new(limit);
         let [first, second] = [key.reserve(1, 4, 10_000), key.reserve(2, 2, 10_000)];

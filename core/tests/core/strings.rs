@@ -22,7 +22,7 @@ fn refused(text: &str) -> String {
 }
 
 #[test]
-fn what_people_write_is_read() {
+fn common_spellings_of_limits_parse() {
     let fixed: Limit = FixedWindow::new(10, MINUTE).unwrap().into();
     for text in [
         "fixed-window 10/60s",
@@ -169,7 +169,7 @@ fn a_limit_in_code_panics_with_the_words_of_its_error() {
 }
 
 #[test]
-fn an_error_shows_where_and_what_was_expected() {
+fn errors_show_the_position_and_the_expectation() {
     assert_eq!(
         refused(""),
         "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window, \
@@ -241,7 +241,7 @@ fn values_that_no_machine_accepts_name_the_bound() {
 
 /// The bound that an error names is the exact one.
 #[test]
-fn what_an_error_says_would_fit_does_and_one_more_does_not() {
+fn bounds_in_errors_are_exact() {
     let fits = |limit| SlidingWindow::new(limit, DAY).is_ok();
     let Err(ConfigError::TooLarge { max, .. }) = SlidingWindow::new(u64::MAX >> 11, DAY) else {
         panic!("it was accepted");

@@ -32,7 +32,7 @@ fn cancel(turn: Turn, slot: &mut Option<Record>, now: u64) -> Cancellation {
 }
 
 #[test]
-fn each_request_is_told_when_its_turn_is() {
+fn each_request_gets_its_turn() {
     let mut slot = None;
     for (turn, cost) in [(0, 2), (200, 1), (300, 2)] {
         let peeked = Peek::new(queue(), cost).apply(&mut slot, at(1000)).unwrap();
@@ -60,7 +60,7 @@ fn each_request_is_told_when_its_turn_is() {
 }
 
 #[test]
-fn who_has_less_patience_than_it_takes_is_not_admitted() {
+fn requests_with_too_short_a_max_wait_are_denied() {
     let mut slot = None;
     _ = acquire(3).apply(&mut slot, at(1000)).unwrap();
     let before = slot.clone();
@@ -206,7 +206,7 @@ fn d14_the_last_turn_that_has_not_come_is_given_back() {
 }
 
 #[test]
-fn d14_what_is_not_exact_changes_nothing() {
+fn d14_inexact_cancellations_change_nothing() {
     let mut slot = None;
     _ = take(1, &mut slot, 1000);
     let [late, overtaken] = [1000, 1010].map(|now| take(1, &mut slot, now));

@@ -41,7 +41,7 @@ fn time_is_added_to_and_taken_from_without_leaving_the_range() {
 }
 
 #[test]
-fn clocks_tell_their_time_through_references_too() {
+fn references_to_clocks_are_clocks() {
     fn now(clock: impl Clock) -> Timestamp {
         clock.now()
     }
@@ -84,7 +84,7 @@ fn ids_are_32_hexadecimal_digits() {
 }
 
 #[test]
-fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
+fn decisions_report_admission_and_retry_after() {
     let wait = Duration::from_micros(7);
     let decision = |verdict| Decision::new(verdict, 10, 3, wait);
     let denied = decision(Verdict::denied(wait));
@@ -115,7 +115,7 @@ fn a_decision_says_who_may_go_ahead_and_when_to_come_back() {
 }
 
 #[test]
-fn errors_say_what_is_wrong_and_what_would_be_right() {
+fn config_errors_name_the_field_and_its_bound() {
     let what = "burst";
     let too_large = |max, unit| ConfigError::TooLarge { what, max, unit, bound: "the bound" };
     for (error, words) in [
@@ -199,7 +199,7 @@ fn scripts_have_names_of_their_own() {
 }
 
 #[test]
-fn what_was_configured_can_be_asked_for() {
+fn getters_return_the_configured_values() {
     let (lease, remember) = (Duration::from_secs(30), Duration::from_secs(60));
     let semaphore = Semaphore::new(5, lease, remember).unwrap();
     assert_eq!(
@@ -218,7 +218,7 @@ fn what_was_configured_can_be_asked_for() {
 }
 
 #[test]
-fn nobody_waits_for_longer_than_half_of_the_longest_span() {
+fn announced_waits_are_capped_at_half_the_longest_span() {
     let (span, lease) = (MAX_SPAN / 2, Duration::from_secs(30));
     let lock = Lock::new(lease, lease).unwrap();
     let acquire = lock.acquire(OwnerId::from_u128(1), lock::HoldId::from_u128(1), Timestamp::MAX);
@@ -246,7 +246,7 @@ fn an_inspection_says_until_when_readers_are_kept_out() {
 
 /// Another waiter is recorded only after half of the time for which the first one waits.
 #[test]
-fn who_waits_is_written_down_no_more_often_than_needed() {
+fn waiters_are_recorded_only_when_needed() {
     let (lease, span) = (Duration::from_secs(30), Duration::from_micros(100));
     let semaphore = Semaphore::new(1, lease, lease).unwrap();
     let acquire = |id| semaphore.acquire(PermitId::from_u128(id), 1, Timestamp::MAX).unwrap();
@@ -263,7 +263,7 @@ fn who_waits_is_written_down_no_more_often_than_needed() {
 
 /// L12: listeners are notified of a reset where it opens the latch, and only there.
 #[test]
-fn l12_a_reset_tells_where_the_latch_was_closed() {
+fn l12_a_reset_notifies_only_if_the_latch_was_closed() {
     let latch = Latch::new(Duration::from_secs(60)).unwrap();
     let told = |left| latch.reset().publishes(&left, None);
     assert_eq!((told(Some(2)), told(Some(1))), (Publish::Any, Publish::Any));

@@ -35,7 +35,7 @@ fn told<C: Command>(slot: &mut Option<Record>, command: C, now: u64) -> Publish 
 /// L9: a waiter is notified of a release for as long as it announced to wait; without waiters there is no
 /// message.
 #[test]
-fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
+fn l9_releases_notify_waiters_only_while_they_wait() {
     for (released, expected) in
         [(1_010, Publish::Any), (1_109, Publish::Any), (1_110, Publish::Nothing)]
     {
@@ -52,7 +52,7 @@ fn l9_those_who_wait_are_told_of_a_release_while_they_do() {
 
 /// L9: with a queue, its first waiter is notified, by name, of a release and of departures before it.
 #[test]
-fn l9_the_first_in_line_is_told_by_name() {
+fn l9_the_first_in_the_queue_is_notified_by_name() {
     let mut slot = held();
     for owner in [2, 3] {
         assert_eq!(told(&mut slot, acquire(owner).queued(SPAN), 1_010), Publish::Nothing);
@@ -70,7 +70,7 @@ fn l9_the_first_in_line_is_told_by_name() {
 
 /// L9: a withdrawal without a place in line leaves the record unchanged, with places in it that have ended.
 #[test]
-fn l9_who_has_no_place_has_none_to_leave() {
+fn l9_leaving_without_a_place_changes_nothing() {
     let mut slot = held();
     told(&mut slot, acquire(2).queued(SPAN), 1_010);
     let before = slot.clone();
@@ -82,7 +82,7 @@ fn l9_who_has_no_place_has_none_to_leave() {
 
 /// L9: an owner that gives back one of two holds keeps the lock.
 #[test]
-fn l9_a_release_of_one_of_two_holds_tells_nobody() {
+fn l9_a_release_of_one_of_two_holds_notifies_no_waiter() {
     let mut slot = held();
     let again = lock().acquire(OwnerId::from_u128(1), HoldId::from_u128(9), Timestamp::MAX);
     told(&mut slot, again, 1_005);

@@ -20,7 +20,7 @@ const DEFAULT_CASES: u32 = 150;
 const STEPS: usize = 24;
 
 #[test]
-fn e1_to_e5_what_was_given_back_does_not_come_back_twice() {
+fn e1_to_e5_refunds_are_not_refilled_again() {
     each(
         "adjusted_envelope",
         |shape| forward(unrepeated_adjusted_trace(shape, 2 * STEPS)),
@@ -82,7 +82,7 @@ fn d9_an_adjusted_key_that_may_be_forgotten_acts_like_a_fresh_one() {
 }
 
 #[test]
-fn d9_memory_is_bounded_whatever_is_adjusted() {
+fn d9_memory_is_bounded_under_adjustments() {
     let input = |shape| adjusted_trace(shape, 2 * STEPS);
     each("adjusted_memory", input, |trace| {
         properties::d9_memory_is_bounded(&mut machine(&trace.limits), &trace)

@@ -154,7 +154,7 @@ fn broken_records_are_damaged_in_rust_and_in_lua() {
 }
 
 #[test]
-fn wrong_arguments_are_told() {
+fn wrong_arguments_are_errors() {
     let write = FencedWrite::new(5, "value", HOUR).unwrap();
     for (place, wrong) in [(2, ""), (2, "9007199254740992"), (2, "1e3"), (3, "0"), (3, "x")] {
         refuses(&write, place, wrong);
@@ -178,7 +178,7 @@ fn refuses(command: &impl Command, place: usize, wrong: &str) {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused_before_it_is_sent() {
+fn out_of_range_arguments_are_refused_before_sending() {
     let too_large = |error| matches!(error, ConfigError::TooLarge { .. });
     assert!(FencedWrite::new(1 << 53, "", HOUR).is_err_and(too_large));
     assert!(FencedRead::new(1 << 53, HOUR).is_err_and(too_large));

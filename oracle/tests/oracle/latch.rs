@@ -58,7 +58,7 @@ fn d9_expiry_is_invisible() {
 }
 
 #[test]
-fn what_no_latch_can_have_is_refused_when_it_is_built() {
+fn invalid_latch_settings_are_refused() {
     assert!(matches!(Latch::new(Duration::ZERO), Err(ConfigError::Zero { .. })));
     let latch = Latch::new(HOUR).unwrap();
     assert!(matches!(latch.set(0, ID, NEVER), Err(ConfigError::Zero { .. })));

@@ -164,7 +164,7 @@ fn a_keyed_limiter_decides_as_the_machine() {
 
 /// D9 and D12: with other keys next to it, and all expired ones dropped after each operation.
 #[test]
-fn d9_d12_nobody_can_tell_that_keys_come_and_go() {
+fn d9_d12_dropping_expired_keys_is_unobservable() {
     each(
         "local_keyed_d9",
         |shape| forward_trace(shape, STEPS),
@@ -227,7 +227,7 @@ fn d7_a_word_is_the_machine_at_its_bounds() {
 }
 
 #[test]
-fn what_is_more_than_a_few_numbers_is_refused() {
+fn local_limiters_refuse_logs_and_composite_limits() {
     for text in ["sliding-log 5/s", "fixed-window 5/s + token-bucket 1/s"] {
         let limit: Limit = text.parse().expect("it is a limit");
         let refused = LocalLimiter::new(limit).expect_err("it does not take it");

@@ -59,12 +59,12 @@ fn l5_tokens_increase() {
 }
 
 #[test]
-fn l8_what_is_free_is_granted() {
+fn l8_free_locks_are_granted() {
     holds("l8_liveness", Law::L8);
 }
 
 #[test]
-fn l9_nobody_in_line_is_passed_over() {
+fn l9_queued_waiters_are_not_overtaken() {
     holds("l9_in_line", Law::L9);
 }
 
@@ -74,7 +74,7 @@ fn l10_repetitions_are_idle() {
 }
 
 #[test]
-fn d12_what_is_in_range_is_answered() {
+fn d12_in_range_requests_are_answered() {
     holds("d12_lock_answers", Law::D12);
 }
 
@@ -257,7 +257,7 @@ fn refuses<K: Key>(
 
 /// D12: wrong arguments of a script are reported, and nothing is written.
 #[test]
-fn d12_wrong_arguments_are_told() {
+fn d12_wrong_arguments_are_errors_and_write_nothing() {
     let lock = Lock::new(Duration::from_secs(1), Duration::from_secs(1)).unwrap();
     let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(2));
     let label = "web-1".parse().unwrap();

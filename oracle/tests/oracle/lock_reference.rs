@@ -31,7 +31,7 @@ fn the_machine_equals_the_reference() {
 
 /// L9: an owner that comes when the queue is full has no place until another leaves; alike in Rust and in the scripts.
 #[test]
-fn a_full_queue_has_room_when_somebody_leaves() {
+fn a_full_queue_has_room_when_an_owner_leaves() {
     let store = RefCell::new(SimStore::new().unwrap());
     fills(&mut Slot::default());
     fills(&mut Simulated::new(&store, Time::Store, "full"));

@@ -55,7 +55,7 @@ fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
 }
 
 #[test]
-fn bug_3_denied_requests_that_burn_what_is_left_are_killed_by_d5() {
+fn bug_3_denials_that_consume_the_rest_are_killed_by_d5() {
     let burned = "if least > 0 and in_time() then cost = math.min(cost, least)";
     killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, burned));
 }

@@ -40,7 +40,7 @@ fn a_settlement_that_counts_twice_is_killed() {
 }
 
 #[test]
-fn a_settlement_that_gives_back_what_has_come_back_is_killed() {
+fn a_settlement_that_refunds_refilled_permits_is_killed() {
     killed(
         ScriptId::TokenBucketAcquire,
         "if low and deficit < low then low = deficit end",

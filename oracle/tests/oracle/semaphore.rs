@@ -72,7 +72,7 @@ fn l10_the_last_sixteen_releases_are_remembered() {
 
 /// A waiter that comes when the record already has waiters is still notified for half of its time.
 #[test]
-fn l12_each_waiter_is_told_for_half_of_the_time() {
+fn l12_each_waiter_is_notified_for_half_of_its_wait() {
     let semaphore = Semaphore::new(3, HOUR, HOUR).unwrap();
     let mut slot = Slot::default();
     let mut run = |operation, us| slot.execute(&operation, at(us)).unwrap();
@@ -91,7 +91,7 @@ fn l12_each_waiter_is_told_for_half_of_the_time() {
 }
 
 #[test]
-fn what_no_semaphore_can_have_is_refused_when_it_is_built() {
+fn invalid_semaphore_settings_are_refused() {
     let zero = Duration::ZERO;
     assert!(matches!(Semaphore::new(0, HOUR, HOUR), Err(ConfigError::Zero { .. })));
     let many = Semaphore::new(401, HOUR, HOUR);

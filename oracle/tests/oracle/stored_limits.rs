@@ -53,7 +53,7 @@ fn one_that_is_there_is_replaced_only_where_that_is_asked_for() {
 }
 
 #[test]
-fn a_change_keeps_what_was_used_unless_it_is_set_afresh() {
+fn a_changed_limit_keeps_the_usage_unless_set_afresh() {
     let mut slot = Slot::default();
     slot.execute(&SetLimit::new(stored_limit("fixed-window 9/h")), at(0)).unwrap();
     assert_eq!(done(acquire(&mut slot, 7, 0)).unwrap().remaining, 2);
@@ -64,7 +64,7 @@ fn a_change_keeps_what_was_used_unless_it_is_set_afresh() {
 }
 
 #[test]
-fn what_a_limiter_of_its_own_has_used_counts_when_a_limit_is_stored() {
+fn usage_before_a_stored_limit_counts_under_it() {
     let mut slot = Slot::default();
     _ = slot.execute(&Acquire::new(limit("fixed-window 9/h"), 4).unwrap(), at(0)).unwrap();
     assert_eq!(
@@ -111,7 +111,7 @@ fn a_default_is_stored_with_the_first_use_and_is_not_put_over_another() {
 
 /// D9: usage under no stored limit counts under a default, and once it no longer counts the key is as an empty one.
 #[test]
-fn d9_a_default_is_put_over_what_was_used_under_no_stored_limit() {
+fn d9_usage_without_a_stored_limit_counts_under_a_default() {
     let nine = stored_limit("fixed-window 9/h");
     let asked = |slot: &mut Slot, command: &Peek| {
         done(slot.execute(&WithStoredLimit::or_under(command, nine), at(0))).unwrap().remaining
@@ -133,7 +133,7 @@ fn d9_a_default_is_put_over_what_was_used_under_no_stored_limit() {
 }
 
 #[test]
-fn a_limit_per_client_is_told_and_kept_but_not_used() {
+fn per_client_limits_are_returned_and_kept_but_not_applied() {
     let mut slot = Slot::default();
     let each = stored_limit("fixed-window 9/h").per_client().kept_for(HOUR).unwrap();
     assert_eq!(each.scope(), Scope::PerClient);

@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_advised_denies_fewer_and_the_next_smaller_does_not() {
+    fn advised_limits_meet_the_target_and_the_next_smaller_do_not() {
         for shape in ["poisson 5/s", "on-off 30/s for 2s, 0/s for 20s", "burst 30 every 20s"] {
             let trace = traffic(shape);
             for share in ["0%", "5%", "20%"] {
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_falls_to_nobody() {
+    fn curves_fall_to_zero_denied_clients() {
         let trace = traffic("poisson 5/s");
         let advice = advice(&trace, "5%");
         for family in &advice.families {
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_hold_what_is_needed_is_left_out() {
+    fn a_log_that_would_be_too_large_is_left_out() {
         let trace = Plan {
             costs: "2000000".parse().unwrap(),
             ..Plan::new("constant 1/s".parse().unwrap())
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_there_is_not_is_told() {
+    fn unattainable_targets_are_reported() {
         let trace =
             Plan { costs: "100000".parse().unwrap(), ..Plan::new("constant 1/s".parse().unwrap()) };
         let windows = [Duration::from_micros(1 << 50)];

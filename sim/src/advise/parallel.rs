@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_the_order_of_what_they_are_of() {
+    fn results_are_in_the_order_of_their_jobs() {
         for count in [0, 1, 2, 1000] {
             let jobs: Vec<u64> = (0..count).collect();
             let doubled: Vec<u64> = jobs.iter().map(|job| 2 * job).collect();

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn fairness_is_of_what_is_had_and_of_what_is_had_of_what_was_asked() {
+    fn fairness_covers_admitted_cost_and_its_share_of_the_offered() {
         let requests = trace([(1, "a", 1), (2, "b", 2), (3, "b", 6), (4, "c", 2)]);
         let fairness = Fairness::of(&requests, &[Admitted, Admitted, Denied, Denied]).unwrap();
         assert_eq!(fairness.offered, 121.0 / (3.0 * 69.0));

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sliding_window_denies_what_would_fit() {
+    fn a_sliding_window_denies_requests_that_fit_the_log() {
         // Five at a window's beginning weigh as much at its end as if they had come there.
         let trace = trace([(100, "a", 5), (110, "a", 1), (111, "a", 1), (111, "b", 1)]);
         let expected = AgainstLog { false_denials: 2, only_limit: 0, only_log: 2 };
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_window_admits_at_its_boundary_what_does_not_fit() {
+    fn a_fixed_window_over_admits_at_its_boundary() {
         let trace = trace([(100, "a", 1), (109, "a", 4), (110, "a", 5), (119, "a", 1)]);
         let expected = AgainstLog { false_denials: 0, only_limit: 1, only_log: 1 };
         assert_eq!(against("fixed-window 5/10us", &trace), expected);

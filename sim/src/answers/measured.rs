@@ -289,7 +289,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn e4_what_lies_between_the_lengths_of_the_curve_is_found() {
+    fn e4_violations_between_curve_lengths_are_found() {
         // The second one comes 10 ms too early, and no length of the curve is between 0.99 s and 1 s.
         let trace = trace([(0, "a", 1), (990_000, "a", 1), (20_000_000, "a", 1)]);
         let limit = "token-bucket 1/s burst 1".parse().unwrap();

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_remains_falls_with_each_admission_and_comes_back() {
+    fn remaining_falls_with_admissions_and_refills() {
         let requests = [(100, "b", 1), (103, "a", 4), (104, "a", 2), (104, "a", 9), (118, "b", 1)];
         let trace = trace(requests);
         let State { key, capacity, from, slot_us, lowest } =

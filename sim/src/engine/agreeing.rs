@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_differs_is_told_with_both_decisions() {
+    fn differing_fields_are_reported_with_both_decisions() {
         let request = Acquire::new("fixed-window 5/s".parse::<Limit>().unwrap(), 1).unwrap();
         let mut engine = AgreeingEngine::new(Wrong(ModelEngine::default()));
         let error = engine.acquire("a", &request, Timestamp::EPOCH).unwrap_err();

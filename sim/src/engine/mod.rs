@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_says_what_it_had_to_do() {
+    fn the_store_reports_its_scripts_commands_and_records() {
         let mut engine = ScriptEngine::new(SimStore::new().unwrap());
         let request = Acquire::new("fixed-window 1/s".parse::<Limit>().unwrap(), 1).unwrap();
         for key in ["a", "b", "a"] {

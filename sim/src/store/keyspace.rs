@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_back_revives_a_key_only_if_nobody_touched_it_while_it_was_dead() {
+    fn a_step_back_revives_an_expired_key_only_if_untouched() {
         let mut keyspace = holding(b"k", 1_700_000_000_010);
         keyspace.set_now_us(START_US + 11_000);
         assert!(keyspace.peek(b"k").is_none());

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn several_limits_admit_of_an_attack_what_each_of_them_would() {
+    fn combined_limits_admit_as_much_of_an_attack_as_each_alone() {
         const MINUTE: u64 = 60 * SECOND;
         for (text, seconds, expected) in [
             // Both are filled before the boundary of the longer one, which takes ten of the shorter ones.

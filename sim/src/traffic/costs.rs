@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_costs_is_told_what_would() {
+    fn invalid_costs_are_refused_with_the_expectation() {
         for (text, expected) in [
             ("", "column 1: expected a whole number"),
             ("0", "zero"),

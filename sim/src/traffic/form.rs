@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_decimal_is_refused() {
+    fn invalid_decimals_are_refused() {
         for text in
             ["", ".", "1.", ".5", "1.2345", "-1", "1e3", "nan", "+1", "1,5", "1000000", "1.5.5"]
         {

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_no_keys_is_told_what_would() {
+    fn invalid_keys_are_refused_with_the_expectation() {
         for (text, expected) in [
             ("", "column 1: expected a whole number of keys"),
             ("0", "zero"),

@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn invalid_plans_are_refused() {
         let refused = |plan: Plan| plan.generate().unwrap_err();
         assert_eq!(
             refused(plan("constant 1/us", 6)),

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_shape_says_where_and_what_was_expected() {
+    fn invalid_shapes_are_refused_with_position_and_expectation() {
         for (text, expected) in [
             ("", "column 1: expected constant"),
             ("zigzag 5/s", "found \"zigzag\""),

@@ -143,7 +143,7 @@ fn closed(limit: &str, timeout: Duration, round_trip: Duration) -> (Plan, Trace,
 }
 
 #[test]
-fn a_closed_loop_that_is_answered_at_once_is_what_its_plan_makes_up() {
+fn a_closed_loop_with_instant_answers_equals_its_plan() {
     let (plan, trace, waited) = closed("fixed-window 1/s", Duration::ZERO, Duration::ZERO);
     assert_eq!(trace, plan.generate().unwrap());
     assert_eq!(waited.settled.len(), trace.requests().len());

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn e1_to_e5_what_the_envelopes_allow_in_a_window_is_found() {
+    fn e1_to_e5_the_search_attains_the_envelopes() {
         for (limit, amount) in [
             ("fixed-window 10/60s", 19),
             ("fixed-window 1000000/day", 1_999_999),
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_denied_falsely_is_what_fits_beyond_all_that_remained() {
+    fn false_denials_are_counted_beyond_the_remaining_permits() {
         let worst = found("token-bucket 7 every 1s burst 11", Goal::FalselyDenied).unwrap();
         assert_eq!((worst.amount, worst.nominal), (4, 11), "{worst:?}");
         let [_, had, denied] = worst.steps[..] else { panic!("{worst:?}") };

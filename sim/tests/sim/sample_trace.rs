@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
 #[test]
-fn the_sample_trace_is_what_this_file_makes() {
+fn the_sample_trace_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("traces/sample.log");
     let expected = Shop::new().open().log();
     if std::env::var_os("LOCKAGE_WRITE_SAMPLE").is_some() {

@@ -145,17 +145,17 @@ fn a_store_that_repeats_calls_is_found() {
 }
 
 #[test]
-fn a_store_that_tells_unknown_as_not_done_is_found() {
+fn a_store_that_reports_unknown_as_not_done_is_found() {
     assert_says(faults(Broken::Denies), "its answer is cut: told NotDone, and 1 charged");
 }
 
 #[test]
-fn a_store_that_tells_unknown_as_done_is_found() {
+fn a_store_that_reports_unknown_as_done_is_found() {
     assert_says(faults(Broken::Pretends), "its answer is cut: told Done, and 1 charged");
 }
 
 #[test]
-fn a_store_that_tells_not_done_as_unknown_is_found() {
+fn a_store_that_reports_not_done_as_unknown_is_found() {
     assert_says(faults(Broken::Doubts), "it is refused: told Unknown, and 0 charged");
 }
 

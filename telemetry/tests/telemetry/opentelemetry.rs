@@ -53,7 +53,7 @@ fn read(all: &[ResourceMetrics]) -> BTreeMap<(String, Vec<String>), u64> {
 
 /// A meter of OpenTelemetry has the counts of the reference, in the right buckets.
 #[tokio::test(start_paused = true)]
-async fn a_meter_counts_what_the_reference_counts() {
+async fn meter_counts_match_the_reference() {
     let exporter = InMemoryMetricExporter::default();
     let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
     let seed = fastrand::u64(..);

@@ -85,7 +85,7 @@ fn scrape(address: SocketAddr) -> Page {
 
 /// Prometheus reads the counts of the reference, for decisions of each source and for leases.
 #[tokio::test(start_paused = true)]
-async fn what_prometheus_reads_is_what_the_reference_counts() {
+async fn prometheus_counts_match_the_reference() {
     let (metrics, address) = serve();
     let seed = fastrand::u64(..);
     let counts = run(metrics, seed).await;
@@ -160,7 +160,7 @@ async fn histograms_have_their_buckets() {
 
 /// The board queries only metrics that the exporter has, and shows each of them.
 #[tokio::test(start_paused = true)]
-async fn the_board_shows_what_the_exporter_gives() {
+async fn the_board_and_the_exporter_have_the_same_metrics() {
     let (metrics, address) = serve();
     run(metrics, 1).await;
     let page = scrape(address);

@@ -45,7 +45,7 @@ impl Lines {
 
 /// A denial is a `DEBUG` event; the log has each actionable event once.
 #[tokio::test(start_paused = true)]
-async fn a_log_has_what_a_person_must_know_once() {
+async fn the_info_log_has_each_important_event_once() {
     let lines = Lines::default();
     let _subscribed = lines.subscribe(tracing::Level::INFO);
     run(Tracing::new(), 1).await;
@@ -77,7 +77,7 @@ async fn a_log_has_what_a_person_must_know_once() {
 
 /// Events contain ids only on request.
 #[tokio::test(start_paused = true)]
-async fn ids_and_keys_are_told_only_where_asked_for() {
+async fn ids_and_keys_are_logged_only_if_enabled() {
     for (observer, tells) in [(Tracing::new(), false), (Tracing::new().with_ids(), true)] {
         let lines = Lines::default();
         let _subscribed = lines.subscribe(tracing::Level::TRACE);

@@ -194,7 +194,7 @@ fn holds_are_counted() {
 }
 
 #[test]
-fn what_has_no_answer_happens_later_or_never() {
+fn unanswered_calls_take_effect_later_or_never() {
     let first = granted("a", [0, 10], 1, 1);
     let drop = dropped("a", 20, 1);
     good(&[first.clone(), drop.clone(), granted("b", [500, 510], 2, 1)]);

@@ -87,7 +87,7 @@ fn with_a_server_that_is_paused() {
 
 /// The same, while holders go on after their leases have ended.
 #[test]
-fn with_a_holder_who_is_paused() {
+fn with_a_holder_that_is_paused() {
     run(Trouble::HolderPaused).check();
 }
 

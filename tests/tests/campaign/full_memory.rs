@@ -11,7 +11,7 @@ use lockage_tests::mutation::corpus::Corpus;
 use lockage_tests::mutation::full::WhereFull;
 
 #[test]
-fn what_frees_or_keeps_is_done_and_all_else_is_done_or_refused() {
+fn commands_that_free_memory_are_done_and_others_done_or_refused() {
     let is_long = std::env::var("LOCKAGE_MUTANTS").is_ok_and(|wanted| wanted == "all");
     let is_short = |script: &ScriptId| {
         let long = ["acquire", "reserve", "peek", "limiter"];

@@ -109,7 +109,7 @@ fn turn() -> usize {
 }
 
 #[test]
-fn what_is_listed_as_living_is_a_mutant() {
+fn listed_survivors_are_mutants() {
     let by_hand = by_hand::PARTS.into_iter().flat_map(mutants::of);
     let lines: BTreeSet<[String; 3]> =
         mutants().into_iter().chain(by_hand).map(|it| it.line()).collect();

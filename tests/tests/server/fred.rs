@@ -33,7 +33,7 @@ async fn store_error<S: Store>(limiter: &Limiter<S>) -> StoreError {
 
 /// At most once: fred's own retries are off for these calls, whatever the client's configuration.
 #[tokio::test]
-async fn a_call_whose_connection_is_lost_is_not_sent_again() {
+async fn calls_are_not_resent_after_a_lost_connection() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let store = FredStore::new(client(&proxy.url(), ReconnectPolicy::new_constant(0, 1)).await);

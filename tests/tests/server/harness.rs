@@ -144,7 +144,7 @@ fn a_proxy_makes_the_server_forget_scripts() {
 }
 
 #[test]
-fn a_proxy_refuses_delays_and_loses_everything_while_it_is_told_to() {
+fn a_proxy_refuses_delays_and_drops_traffic_on_demand() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let mut existing = connect(&proxy.url());

@@ -98,7 +98,7 @@ fn a_key_lives_through_its_last_millisecond_and_comes_back_when_the_clock_does()
 }
 
 #[test]
-fn no_sweep_removes_a_key_that_nobody_asked_for() {
+fn background_expiry_does_not_remove_unread_keys() {
     let clock = VirtualClock::new(START_US);
     let Some(server) = Server::with_clock(&clock) else { return };
     let mut connection = server.connection();

@@ -109,7 +109,7 @@ async fn heard(listener: &mut Listener, mut publish: impl FnMut()) {
 }
 
 /// Also without a timeout of the caller's own.
-async fn nobody_waits_for_a_silent_server(store: &impl Notifications, key: &Key) {
+async fn listening_on_a_silent_server_fails_in_time(store: &impl Notifications, key: &Key) {
     let listening = tokio::time::timeout(DEADLINE, store.listen(key, Wake::One));
     let error = listening.await.expect("an end").unwrap_err();
     assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");

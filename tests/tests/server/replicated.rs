@@ -137,7 +137,10 @@ async fn a_lock_is_held_with_its_replica_through_both() {
 }
 
 /// While some calls wait, others go on: those that do not wait, and those that wait as well.
-async fn nobody_else_waits(store: impl Replicated + Clone + 'static, replica: &Server) {
+async fn waits_for_replicas_do_not_block_other_calls(
+    store: impl Replicated + Clone + 'static,
+    replica: &Server,
+) {
     acknowledged(&store, &key("a"), &acquire(1), DEADLINE).await;
     replica.freeze();
     let waiting = [(); 3].map(|()| {
@@ -162,17 +165,17 @@ async fn nobody_else_waits(store: impl Replicated + Clone + 'static, replica: &S
 }
 
 #[tokio::test]
-async fn nobody_else_waits_through_redis_rs() {
+async fn waits_for_replicas_do_not_block_other_calls_through_redis_rs() {
     let master = Server::start();
     let replica = Server::replica_of(&master);
-    nobody_else_waits(redis_rs(&master.url()), &replica).await;
+    waits_for_replicas_do_not_block_other_calls(redis_rs(&master.url()), &replica).await;
 }
 
 #[tokio::test]
-async fn nobody_else_waits_through_fred() {
+async fn waits_for_replicas_do_not_block_other_calls_through_fred() {
     let master = Server::start();
     let replica = Server::replica_of(&master);
-    nobody_else_waits(fred(&master.url()), &replica).await;
+    waits_for_replicas_do_not_block_other_calls(fred(&master.url()), &replica).await;
 }
 
 /// A connection that is lost between a command and its wait acknowledges nothing, and the next connection

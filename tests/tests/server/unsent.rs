@@ -89,7 +89,7 @@ async fn a_call_without_a_connection_to_a_master_or_a_cluster() {
 
 /// The time of the call ends while its connection is checked, and while another one is made.
 #[tokio::test]
-async fn a_call_whose_connection_is_in_doubt() {
+async fn calls_on_a_doubtful_connection_are_not_sent() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let redis_rs = limiter(RedisStore::open(&proxy.url()).unwrap(), Tokio);

@@ -40,12 +40,12 @@ async fn on_a_server_through_fred() {
 }
 
 async fn a_waiter_hears(store: impl Notifications) {
-    l12_a_semaphore_tells_its_waiters(Ear::at(&store, "semaphore").await).await;
-    l12_a_read_write_lock_tells_its_waiters(Ear::at(&store, "rw-lock").await).await;
-    l12_a_latch_tells_when_it_is_open(Ear::at(&store, "latch").await).await;
+    l12_a_semaphore_notifies_its_waiters(Ear::at(&store, "semaphore").await).await;
+    l12_a_read_write_lock_notifies_its_waiters(Ear::at(&store, "rw-lock").await).await;
+    l12_a_latch_notifies_when_it_opens(Ear::at(&store, "latch").await).await;
 }
 
-async fn l12_a_semaphore_tells_its_waiters(mut ear: Ear<'_, impl Notifications>) {
+async fn l12_a_semaphore_notifies_its_waiters(mut ear: Ear<'_, impl Notifications>) {
     use semaphore::Answer;
     let semaphore = Semaphore::new(1, HOUR, HOUR).unwrap();
     let id = PermitId::from_u128;
@@ -62,7 +62,7 @@ async fn l12_a_semaphore_tells_its_waiters(mut ear: Ear<'_, impl Notifications>)
     assert!(matches!(ear.silent(&release(3)).await.answer, Answer::Released { .. }), "L10");
 }
 
-async fn l12_a_read_write_lock_tells_its_waiters(mut ear: Ear<'_, impl Notifications>) {
+async fn l12_a_read_write_lock_notifies_its_waiters(mut ear: Ear<'_, impl Notifications>) {
     use rw_lock::Answer;
     let lock = RwLock::new(HOUR, HOUR).unwrap();
     let [alice, bob] = [1, 2].map(OwnerId::from_u128);
@@ -92,7 +92,7 @@ async fn l12_a_read_write_lock_tells_its_waiters(mut ear: Ear<'_, impl Notificat
     assert!(matches!(ear.silent(&read(alice, 7)).await.answer, Answer::Held(_)));
 }
 
-async fn l12_a_latch_tells_when_it_is_open(mut ear: Ear<'_, impl Notifications>) {
+async fn l12_a_latch_notifies_when_it_opens(mut ear: Ear<'_, impl Notifications>) {
     let latch = Latch::new(HOUR).unwrap();
     let id = OperationId::from_u128;
     let set = |number| latch.set(1, id(number), Timestamp::MAX).unwrap();

@@ -35,7 +35,7 @@ async fn a_waiter_is_woken_through_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_without_replicas_has_not_done_what_waits_for_them() {
+async fn acknowledged_calls_on_a_store_without_replicas_are_not_done() {
     let locks = locks(AnyStore::new(paused_memory())).with_replicas(1);
     let error = locks.lock("x").unwrap().try_acquire().await.unwrap_err();
     let Error::Store(StoreError::NotDone(why)) = error else { panic!("{error:?}") };

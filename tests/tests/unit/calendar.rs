@@ -95,7 +95,7 @@ async fn a_fallback_has_its_share_of_the_day() {
 }
 
 #[test]
-fn unless_a_clock_is_given_the_systems_tells_the_day() {
+fn the_system_clock_is_the_default_calendar_clock() {
     let limiter = Limiter::new(MemoryStore::new(), limit());
     let first = block_on(limiter.try_acquire("it", 1)).unwrap();
     assert!(first.is_allowed() && first.reset_after <= 25 * HOUR, "{first:?}");

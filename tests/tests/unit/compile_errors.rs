@@ -42,7 +42,7 @@ fn an_option_on_a_store_without_a_timeout_points_to_one() {
 }
 
 #[test]
-fn a_pool_of_another_crate_points_to_what_is_taken() {
+fn a_foreign_pool_points_to_the_accepted_types() {
     for store in ["RedisStore", "FredStore"] {
         let told = errors(&format!("limiter({store}::new(Pool)).try_acquire(\"id\", 1).await?;"));
         assert!(told.contains("Pool>` is not a link to a server"), "{told}");

@@ -183,7 +183,7 @@ async fn a_denial_from_before_a_reset_is_not_believed_after_it() {
 
 /// Denials known before a reset are not answered once the reset is under way, for it may be done.
 #[tokio::test(start_paused = true)]
-async fn what_was_known_is_not_told_while_a_reset_is_under_way() {
+async fn cached_denials_are_not_returned_during_a_reset() {
     let (limiter, store) = limiter("fixed-window 1/h");
     assert!(allowed(&limiter, 1).await && !allowed(&limiter, 1).await);
     let mut reset = pin!(limiter.reset("id"));
@@ -213,7 +213,7 @@ async fn a_denial_from_during_a_reset_is_not_believed_after_it() {
 
 /// Refunds by others are seen where the store reports them, and otherwise at the end of the longest age.
 #[tokio::test(start_paused = true)]
-async fn what_others_give_back_is_seen_in_time() {
+async fn refunds_by_others_are_seen_in_time() {
     let store = store();
     let other = limiter_on(&store, "fixed-window 3/h");
     let limiter = limiter_on(&store, "fixed-window 3/h")
@@ -241,7 +241,7 @@ async fn what_others_give_back_is_seen_in_time() {
 
 /// A fallback's decision is not the store's, and an error is no decision.
 #[tokio::test(start_paused = true)]
-async fn what_the_store_did_not_decide_is_not_learned() {
+async fn only_decisions_of_the_store_are_cached() {
     let (limiter, store) = limiter("fixed-window 1/h");
     store.next([Fate::RequestLost]);
     assert!(limiter.try_acquire("id", 1).await.is_err());

@@ -191,7 +191,7 @@ async fn a_share_of_nothing_is_refused() {
 /// A fallback decides as on a key that was never used, denies until the next probe, or goes by its share. A peek charges
 /// none of it.
 #[tokio::test(start_paused = true)]
-async fn a_fallbacks_decision_says_what_is_left() {
+async fn fallback_decisions_report_remaining() {
     let told = async |policy: Fallback, asks: u64| {
         let store = FailingStore::new(memory());
         let limiter = process(&store, policy);

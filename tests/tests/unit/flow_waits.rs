@@ -66,7 +66,7 @@ fn one_seed_gives_one_result() {
 }
 
 #[test]
-fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
+fn no_caller_waits_past_its_timeout_plus_one_round_trip() {
     let trace = traffic("poisson 100/s", 10);
     for config in limits() {
         for round_trip in [Duration::ZERO, Duration::from_millis(3)] {
@@ -81,7 +81,7 @@ fn nobody_waits_longer_than_their_timeout_and_the_last_answer_takes() {
 }
 
 #[test]
-fn a_caller_that_cannot_be_admitted_in_time_is_told_at_once() {
+fn callers_that_cannot_be_admitted_in_time_are_denied_at_once() {
     let limit = "fixed-window 10/min".parse().unwrap();
     let waited = wait(&traffic("burst 30 every 10s", 10), limit, EngineKind::Model, TIMEOUT);
     let denied = |settled: &&Settled| settled.outcome == Outcome::Denied;

@@ -36,7 +36,7 @@ fn within(time: Duration, expected: Duration) -> bool {
 /// In one process, 98 of 100 a second with 1.5 calls for each; in four, with 2. Of four, the last one may pause for
 /// 100 ms at the end.
 #[tokio::test(start_paused = true)]
-async fn five_hundred_waiters_get_what_there_is_with_few_calls() {
+async fn five_hundred_waiters_use_the_full_rate_with_few_calls() {
     for (processes, most_calls, longest) in [(1, 750, 5.1), (4, 1000, 5.25)] {
         let (_, store) = limiter("token-bucket 100/s burst 1");
         let limiters: Vec<_> =
@@ -149,7 +149,7 @@ async fn a_dropped_waiter_makes_room() {
 
 /// A future that is not polled, before or during its call, holds up the others for the store's timeout.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_nobody_polls_is_passed_over() {
+async fn unpolled_waiters_are_passed_over() {
     for polls in 1..8 {
         let (limiter, _) = limiter("token-bucket 10/s burst 1");
         _ = limiter.try_acquire("id", 1).await.unwrap();

@@ -151,7 +151,7 @@ impl Observer for Bound {
 
 /// Several observers get the same events, and each can bind itself to the policy, once for each limiter.
 #[tokio::test(start_paused = true)]
-async fn several_observers_are_told_each_by_what_it_is_bound_to() {
+async fn several_observers_each_get_events_through_their_binding() {
     let (log, bound) = (Log::new(), Arc::new(Bound::default()));
     let both: Vec<Arc<dyn Observer>> = vec![bound.clone(), Arc::new(log.clone())];
     let limit = "fixed-window 1/min".parse().unwrap();

@@ -245,7 +245,7 @@ async fn a_type_is_kept_as_json() {
 /// A result that cannot be read is an error with its id and the reason, and its work is not done again. One that
 /// cannot be written is an error, and not remembered.
 #[tokio::test(start_paused = true)]
-async fn a_result_that_cannot_be_read_is_told() {
+async fn an_undecodable_result_is_an_error() {
     let (locks, _) = locks();
     let old = RunOnce::new(&locks, DAY).unwrap().with_encoding::<Vec<u8>>();
     old.run("callback", async |_| Ok::<_, String>(b"{\"number\":\xff".to_vec())).await.unwrap();

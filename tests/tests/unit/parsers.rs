@@ -59,7 +59,7 @@ proptest! {
 
 /// Valid inputs are read, as a baseline for near misses.
 #[test]
-fn what_is_right_is_read() {
+fn valid_inputs_parse() {
     use lockage_core::{Limit, Record, Stored, StoredLimit};
     assert!(RIGHT[0].parse::<Limit>().is_ok() && RIGHT[1].parse::<StoredLimit>().is_ok());
     for text in &RIGHT[2..8] {

@@ -54,7 +54,7 @@ fn stats<S>(limiter: &Limiter<S>) -> [u64; 4] {
 /// Every request, of every limiter, is let through; the answers, the counts and the observer's events match the
 /// decisions of the enforced limiter on a twin key.
 #[test]
-fn what_is_recorded_is_what_an_enforced_limiter_decides() {
+fn recorded_decisions_match_an_enforced_limiter() {
     for kind in Kind::ALL {
         let name = format!("shadow_{}", kind.name());
         // The limiter knows zones as they were, the twin by today's rules.
@@ -171,7 +171,7 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
 
 /// A wait returns at once, with the time that it would have taken.
 #[tokio::test(start_paused = true)]
-async fn nobody_waits() {
+async fn shadowed_waits_return_at_once() {
     let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
@@ -189,7 +189,7 @@ async fn nobody_waits() {
 
 /// A request that the store cannot decide is let through and counted, and the observer gets the reason.
 #[tokio::test(start_paused = true)]
-async fn a_store_that_fails_hurts_nobody() {
+async fn a_failing_store_denies_no_request() {
     let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limit = "fixed-window 5/min".parse().unwrap();
@@ -219,7 +219,7 @@ async fn a_store_that_fails_hurts_nobody() {
 
 /// A request on a key of another kind is let through too. It is not a decision, and said to be none.
 #[tokio::test]
-async fn a_key_of_another_kind_hurts_nobody() {
+async fn a_key_of_another_kind_denies_no_request() {
     let (store, _clock) = memory();
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
     let (owner, id) = (OwnerId::from_u128(1), HoldId::from_u128(1));

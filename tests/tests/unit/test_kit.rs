@@ -62,19 +62,19 @@ async fn a_lock_is_lost_through_any_store() {
 
 #[tokio::test]
 #[should_panic(expected = "nobody holds the lock `lock:{job}`")]
-async fn to_lose_what_nobody_holds_fails() {
+async fn losing_a_lock_without_a_holder_fails() {
     lose(&MemoryStore::new(), "lock:{job}").await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "`lock:job` is no key: expected `prefix:{name}`")]
-async fn to_lose_what_is_no_key_fails() {
+async fn losing_an_invalid_key_fails() {
     lose(&MemoryStore::new(), "lock:job").await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "`login:{a}`: refused")]
-async fn to_lose_what_is_no_lock_fails() {
+async fn losing_a_key_of_another_kind_fails() {
     let store = MemoryStore::new();
     let limiter = Limiter::new(store.clone(), "fixed-window 1/h".parse().unwrap());
     let limiter = limiter.with_prefix("login").unwrap();

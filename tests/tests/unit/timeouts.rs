@@ -142,7 +142,7 @@ async fn a_timeout_says_how_long_how_often_and_where() {
 
 /// A call that was certainly not done is tried again, and done once.
 #[tokio::test(start_paused = true)]
-async fn what_was_not_done_is_tried_again() {
+async fn calls_not_done_are_retried() {
     let store = store();
     store.next([Fate::NotDone; 5]);
     let start = Instant::now();
@@ -166,7 +166,7 @@ async fn it_is_not_tried_for_longer_than_the_timeout() {
 
 /// At most once: a call that may have been done is not sent again, whichever it was.
 #[tokio::test(start_paused = true)]
-async fn what_may_have_been_done_is_not_tried_again() {
+async fn ambiguous_calls_are_not_retried() {
     for fate in [Fate::RequestLost, Fate::AnswerLost] {
         let store = store();
         store.next([Fate::NotDone, fate]);
@@ -205,7 +205,7 @@ async fn a_request_with_an_id_is_tried_again_and_charged_once() {
 
 /// D11: where it can no longer be asked, it stays unknown, although the last attempt was not done.
 #[tokio::test(start_paused = true)]
-async fn what_was_unknown_once_stays_unknown() {
+async fn an_unknown_outcome_stays_unknown() {
     let store = store();
     let limiter = limiter(&store).with_idempotency(Duration::from_secs(60)).unwrap();
     store.next([Fate::AnswerLost]);
@@ -226,7 +226,7 @@ async fn a_peek_is_tried_again() {
 
 /// The same for callers that block.
 #[test]
-fn blocking_callers_are_told_the_same() {
+fn blocking_callers_get_the_same_outcomes() {
     let store = store();
     let limiter = BlockingLimiter::new(store.clone(), limit(), TIMEOUT);
     store.next([Fate::NotDone, Fate::NotDone]);

@@ -18,7 +18,7 @@ fn the_checked_in_vectors_are_current() {
 }
 
 #[test]
-fn no_vectors_are_left_of_what_is_gone() {
+fn no_vectors_are_stale() {
     let current: BTreeSet<String> = files().into_iter().map(|(name, _)| name).collect();
     let entries = std::fs::read_dir(folder()).expect("it is checked in");
     let names = entries.map(|entry| entry.expect("it can be read").file_name());

@@ -238,7 +238,7 @@ async fn an_api_key_that_is_an_address_is_no_address() {
 }
 
 #[tokio::test]
-async fn requests_without_a_key_are_told_so() {
+async fn requests_without_a_key_get_401_with_the_reason() {
     let layer = once(header("x-api-key").unwrap());
     let answer = ask(&layer, from("192.0.2.1")).await;
     assert_eq!(answer.status(), 401);

@@ -20,7 +20,7 @@ async fn assert_unavailable(answer: Answer) {
 }
 
 #[tokio::test]
-async fn without_an_answer_the_layer_does_what_it_was_told() {
+async fn store_errors_follow_the_on_error_setting() {
     for (on_error, status) in ON_ERROR {
         for fate in [Fate::NotDone, Fate::RequestLost, Fate::AnswerLost] {
             let store = FailingStore::new(MemoryStore::new());

@@ -64,7 +64,7 @@ async fn fields_are_those_of_the_draft() {
 }
 
 #[tokio::test]
-async fn a_denial_names_what_denies() {
+async fn a_denial_names_the_denying_policy() {
     let (clock, limiter) = manual("token-bucket 10/s burst 50 + fixed-window 51/h");
     let layer = RateLimit::per_ip(limiter).named_each(["burst", "hour"]).build().unwrap();
     let policies = r#""burst";q=10;w=1;lockage-burst=50, "hour";q=51;w=3600"#;
@@ -163,7 +163,7 @@ async fn retry_after_is_enough_for_a_queue() {
 proptest! {
     /// H2: a client that takes `r` in each `t` never asks for more than the rate of a bucket, and `q` in `w` is that rate.
     #[test]
-    fn what_is_left_is_never_above_the_rate(
+    fn remaining_is_never_above_the_rate(
         amount in 1..10_000_u64,
         period_us in prop_oneof![1..100_000_000_u64, (1..200_u64).prop_map(|seconds| seconds * 1_000_000)],
         burst in 1..5_000_u64,

@@ -269,7 +269,7 @@ async fn only_a_client_that_is_ready_is_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_sent_says_why() {
+async fn unsent_requests_report_the_reason() {
     let (store, host) = (FailingStore::new(paused_memory()), Host::default());
     let outbound = outbound(store.clone(), "fixed-window 1/h", SECOND);
     assert_eq!(send(&outbound, &host, "http://a.example/").await.unwrap(), 200);

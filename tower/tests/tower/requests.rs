@@ -85,7 +85,7 @@ async fn handlers_see_the_decision() {
 }
 
 #[tokio::test]
-async fn a_request_costs_what_the_layer_says() {
+async fn a_request_costs_as_the_layer_is_configured() {
     let (_, limiter) = manual("fixed-window 10/h");
     let layer = RateLimit::per_ip(limiter)
         .cost(|parts: &Parts| match parts.method {
@@ -160,7 +160,7 @@ async fn preflights_are_skipped_on_request() {
 }
 
 #[tokio::test]
-async fn what_is_never_admitted_is_no_429() {
+async fn never_admissible_requests_get_no_429() {
     let layer =
         RateLimit::per_ip(manual("fixed-window 10/h").1).cost(|_: &Parts| 11).build().unwrap();
     let answer = ask(&layer, from("192.0.2.1")).await;
@@ -236,7 +236,7 @@ async fn two_keys_are_charged_both_or_neither() {
 
 /// Handlers, and clients that know only one limit, see the one that has the least left.
 #[tokio::test]
-async fn of_several_limits_the_one_with_the_least_left_is_told() {
+async fn the_limit_with_the_least_remaining_is_reported() {
     for (first, second) in
         [("fixed-window 10/h", "fixed-window 2/h"), ("fixed-window 2/h", "fixed-window 10/h")]
     {
@@ -272,7 +272,7 @@ async fn the_limiter_can_be_in_shadow_mode() {
 }
 
 #[tokio::test]
-async fn a_blocked_client_is_told_so() {
+async fn a_blocked_client_gets_the_abnormal_usage_problem() {
     let (_, limiter) = manual("fixed-window 100/h");
     let _ = limiter.block("ip:192.0.2.1", SECOND * 90).await.unwrap();
     let answer = ask(&per_ip(limiter), from("192.0.2.1")).await;
@@ -302,7 +302,7 @@ async fn answers_can_be_the_applications_own() {
 
 /// A store that is chosen at run time, and limits that are stored with each id.
 #[tokio::test]
-async fn stored_limits_tell_what_is_left() {
+async fn stored_limits_report_remaining() {
     let limits = StoredLimits::new().with_default(limit("fixed-window 2/h"));
     let store = AnyStore::new(MemoryStore::new());
     let limiter = Limiter::stored(store, limits).with_prefix("stored").unwrap();

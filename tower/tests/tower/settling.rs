@@ -134,7 +134,7 @@ async fn take<S: Store + Clone + 'static>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn permits_come_back_whatever_becomes_of_a_request() {
+async fn permits_are_released_however_a_request_ends() {
     for course in ALL {
         let store = waiting_store(paused_memory());
         let locks = Locks::new(store.clone(), SECOND * 30).unwrap().with_prefix("places").unwrap();
@@ -165,7 +165,7 @@ async fn permits_come_back_whatever_becomes_of_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn reservations_are_settled_whatever_becomes_of_a_request() {
+async fn reservations_are_settled_however_a_request_ends() {
     type By = fn() -> Commit;
     let by_header: By = || Commit::by_header("x-tokens").unwrap();
     let by_body: By = Commit::by_body_length;

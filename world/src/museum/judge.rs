@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_input_guard_finds_what_is_refused_and_changes_something() {
+    fn the_input_guard_finds_refusals_with_side_effects() {
         let counts_first = |used: &mut u64, _, _, _| {
             *used += 1;
             Some(Seen::Failed("no number".to_owned()))

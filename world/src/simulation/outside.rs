@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_charged_is_what_was_admitted_and_of_the_rest_any() {
+    fn charges_are_the_admitted_cost_and_any_of_the_unanswered() {
         let mut outside = outside("fixed-window 1000/day", true);
         for is_admitted in [true, true, false] {
             outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 2 })).unwrap();

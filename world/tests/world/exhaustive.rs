@@ -22,7 +22,7 @@ fn smaller(name: &str, operations: u8, ticks: u64) -> Scope {
 }
 
 #[test]
-fn in_small_scopes_the_lock_does_what_it_promises() {
+fn the_lock_keeps_its_laws_in_small_scopes() {
     for (name, operations, ticks) in
         [("pair", 2, 4), ("reentry", 2, 4), ("settle", 2, 4), ("force", 2, 4), ("line", 1, 4)]
     {
@@ -184,7 +184,7 @@ impl Machine for ForgetsTheLine {
 }
 
 #[test]
-fn a_line_that_nobody_keeps_is_killed_by_l9() {
+fn a_forgotten_queue_is_killed_by_l9() {
     killed(ForgetsTheLine, &smaller("line", 1, 4), Law::L9, 4);
 }
 

@@ -87,7 +87,7 @@ fn each_is_killed_by_its_property_in_as_few_steps_as_its_story_has() {
 const ONLY_STORED: [&str; 2] = ["number-compared-with-text", "repetition-charged-in-silence"];
 
 #[test]
-fn every_entry_is_killed_and_what_is_shipped_passes() {
+fn every_entry_is_killed_and_the_shipped_scripts_pass() {
     for (entry, played) in played() {
         assert!(played.is_killed(), "{entry:?} lives");
         assert_eq!(
@@ -125,7 +125,7 @@ fn all_but_one_trace_are_searched() {
 }
 
 #[test]
-fn what_lives_or_breaks_or_was_not_played_is_not_right() {
+fn survivors_and_broken_or_unplayed_controls_are_not_right() {
     let played = find("calendar-window").play();
     assert!(played.is_right());
     assert!(!Played { why: None, ..played.clone() }.is_right());
@@ -164,7 +164,7 @@ fn bug_20_takes_nan_infinite_negative_and_hexadecimal_costs() {
 
 /// Bug 9: the limiter reports nine of ten tokens.
 #[test]
-fn bug_9_tells_one_less_than_there_is() {
+fn bug_9_reports_one_less_than_remaining() {
     let played = find("remaining-one-too-low").play();
     assert_eq!(seen(&played), [Seen::Admitted { remaining: Some(8) }]);
     assert_eq!(played.shipped, [Seen::Admitted { remaining: Some(9) }]);
@@ -179,7 +179,7 @@ fn trial(limit: &'static str) -> Trial {
 }
 
 #[test]
-fn what_is_shipped_passes_each_trial() {
+fn the_shipped_scripts_pass_each_trial() {
     let buckets = ["token-bucket 3/2s", "token-bucket 3 every 2s"];
     for limit in
         buckets.into_iter().chain(["fixed-window 3/2s", "sliding-window 3/2s", "sliding-log 3/2s"])
@@ -191,7 +191,7 @@ fn what_is_shipped_passes_each_trial() {
 
 /// D5, and its consequences: a counter that also counts denied requests.
 #[test]
-fn a_trial_finds_what_a_script_breaks_by_its_shortest_trace() {
+fn a_trial_finds_a_scripts_violations_by_their_shortest_trace() {
     let client = |world: &mut World, ask: &Ask| {
         let Deed::Acquire(cost) = ask.deed else { return None };
         let script = "local used = redis.call('INCRBY', KEYS[1], ARGV[1]) \

@@ -22,7 +22,7 @@ const SEEDS: u64 = 3000;
 const US: Duration = Duration::from_micros(1);
 
 #[test]
-fn what_is_wrong_in_scripts_of_limiters_is_found() {
+fn planted_bugs_in_limiter_scripts_are_found() {
     let scripts = [
         // Charges that are not stored (E1 to E6).
         (FixedWindowAcquire, "used = used + cost", "used = used"),
@@ -91,7 +91,7 @@ fn what_is_wrong_in_scripts_of_limiters_is_found() {
 }
 
 #[test]
-fn what_is_wrong_in_scripts_of_locks_is_found() {
+fn planted_bugs_in_lock_scripts_are_found() {
     let scripts = [
         (LockAcquire, "'PX', ttl_ms(keep)", "'PX', ttl_ms(deadline)"),
         (
@@ -162,7 +162,7 @@ fn what_is_wrong_in_scripts_of_locks_is_found() {
 
 /// Answers that are wrong in one field: the judge compares all fields with the machines.
 #[test]
-fn what_is_wrong_in_answers_is_found() {
+fn planted_bugs_in_answers_are_found() {
     for (name, spoil) in [
         (
             "a denial (D1)",

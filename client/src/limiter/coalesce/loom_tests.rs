@@ -90,7 +90,7 @@ fn explored(model: impl Fn() + Sync + Send + 'static) {
 /// Two callers that come at the same time, in one call or in two, by one task that sends or by two, both get their own answer,
 /// and nothing stays behind.
 #[test]
-fn each_who_waits_is_told() {
+fn concurrent_callers_each_get_their_answer() {
     explored(|| {
         let answer: Arc<Answer> = Arc::default();
         answer.give();
@@ -106,7 +106,7 @@ fn each_who_waits_is_told() {
 
 /// A caller that is dropped, at any moment, costs no other caller its answer.
 #[test]
-fn who_goes_leaves_the_call_to_the_others() {
+fn a_dropped_caller_does_not_cancel_the_others() {
     explored(|| {
         let answer: Arc<Answer> = Arc::default();
         answer.give();

@@ -126,7 +126,7 @@ fn forecasts_of_every_kind_of_limit_cost_no_time_and_few_calls() {
 }
 
 #[test]
-fn those_whose_permits_are_there_ask_at_the_same_time_and_no_other_does() {
+fn only_callers_with_available_permits_ask_concurrently() {
     let mut desk = Desk::new("token-bucket 10/s burst 5");
     let callers = [1, 1, 2, 1, 1].map(|cost| desk.join(cost));
     assert_eq!(desk.look(callers[0]), Look::Ask);
@@ -184,7 +184,7 @@ fn permits_that_come_back_during_a_call_are_asked_for_at_once() {
 }
 
 #[test]
-fn nobody_is_held_up_by_callers_that_are_not_polled() {
+fn unpolled_callers_do_not_block_others() {
     let mut desk = Desk::new("token-bucket 10/s burst 1");
     let callers = [(); 4].map(|()| desk.join(1));
     // The first does not even look; the last one wakes first.
@@ -260,7 +260,7 @@ fn a_wait_that_cannot_fit_ends_at_once_with_the_time_at_which_it_would_have() {
 }
 
 #[test]
-fn at_its_deadline_a_caller_leaves_with_what_is_known_or_asks() {
+fn callers_at_their_deadline_leave_with_the_known_denial_or_ask() {
     let mut desk = Desk::new("sliding-log 1/s");
     let [first, second] = [(); 2].map(|()| desk.line.join(1, desk.now, millis(100)));
     assert_eq!(desk.look(first), Look::Ask);
@@ -273,7 +273,7 @@ fn at_its_deadline_a_caller_leaves_with_what_is_known_or_asks() {
 }
 
 #[test]
-fn requests_that_do_not_wait_overtake_nobody_who_needs_their_permits() {
+fn non_waiting_requests_do_not_take_permits_of_waiters() {
     let mut desk = Desk::new("token-bucket 10/s burst 10");
     assert_eq!(desk.line.overtaking(1, desk.now), None, "nobody waits");
     let [first, second] = [4, 4].map(|cost| desk.join(cost));
@@ -291,7 +291,7 @@ fn requests_that_do_not_wait_overtake_nobody_who_needs_their_permits() {
 }
 
 #[test]
-fn whoever_cannot_be_in_time_leaves_as_soon_as_that_is_known() {
+fn callers_that_cannot_meet_their_deadline_leave_early() {
     let mut desk = Desk::new("fixed-window 2/min");
     let callers = [(); 5].map(|()| desk.line.join(1, desk.now, SECOND));
     assert_eq!(desk.look(callers[0]), Look::Ask);

@@ -41,7 +41,7 @@ fn a_request_that_is_charged_twice_is_killed_by_d11() {
 }
 
 #[test]
-fn a_ttl_that_leaves_out_what_is_remembered_is_killed_by_d11() {
+fn a_ttl_that_ignores_request_ids_is_killed_by_d11() {
     let fast = ("new_till = math.max(till, kept)", "new_till = till");
     for (id, kind, (from, to)) in requested(fast, ("max(kept, blocked or 0)", "blocked or 0")) {
         let mutant = Shipped::broken(id, from, to);

@@ -207,7 +207,7 @@ fn a_word_is_a_key_as_it_is() {
 }
 
 #[test]
-fn what_servers_really_write_is_read() {
+fn real_server_log_lines_parse() {
     let line = |tail: &str| format!("192.0.2.1 - - [17/May/2015:10:05:03 +0000] {tail}");
     for (by, tail, expected) in [
         (By::Path, r#""-" 408 - "-" "-""#, "-"),

@@ -10,7 +10,7 @@ fn smaller(kind: &str, amount: u64, window: &str) -> Vec<String> {
 }
 
 #[test]
-fn d8_what_is_advised_denies_fewer_clients_and_the_next_smaller_more() {
+fn d8_advised_limits_meet_the_target_and_the_next_smaller_do_not() {
     let report =
         json(&["advise", SAMPLE, "--deny-clients", "6%", "--window", "10s", "--window", "1min"]);
     // The share is two of 35 clients.
@@ -109,7 +109,7 @@ fn the_shared_trace_has_a_sensible_advice() {
 }
 
 #[test]
-fn what_cannot_be_advised_on_is_refused() {
+fn invalid_advise_arguments_are_refused() {
     for (args, status, expected) in [
         (&["advise"][..], 2, "<LOG>"),
         (&["advise", "no-such.log"], 1, "no-such.log: No such file"),

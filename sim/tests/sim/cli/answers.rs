@@ -135,7 +135,7 @@ fn the_store_is_counted_where_there_is_one() {
 }
 
 #[test]
-fn what_remained_over_time_is_told_and_drawn() {
+fn remaining_over_time_is_reported_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("chart.svg");
     let limit = ["--limit", "fixed-window 20/10s", "--svg", path.to_str().unwrap()];

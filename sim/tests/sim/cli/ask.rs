@@ -94,7 +94,7 @@ fn answers_about_a_log_and_a_limit_are_those_of_the_command_line() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_field_or_its_place() {
+fn errors_name_their_field_or_position() {
     for (question, field, message) in [
         (json!({ "verb": "worst", "limit": "5/s" }), "limit", "expected a kind of limit"),
         (json!({ "verb": "worst" }), "limit", "expected a kind of limit"),

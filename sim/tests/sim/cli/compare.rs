@@ -3,7 +3,7 @@
 use super::{SAMPLE, file, json, refused, run, take_engine, text};
 
 #[test]
-fn what_each_admits_that_another_does_not_adds_up() {
+fn pairwise_differences_add_up() {
     let limits = ["fixed-window 20/10s", "sliding-window 20/10s", "token-bucket 2/s burst 20"];
     let with = |engine| {
         let args = ["compare", SAMPLE, limits[0], limits[1], limits[2], "--engine", engine];
@@ -92,7 +92,7 @@ fn the_report_for_people_names_the_keys_that_differ() {
 }
 
 #[test]
-fn what_is_neither_a_file_nor_a_shape_is_refused_as_both() {
+fn an_input_that_is_neither_file_nor_shape_is_refused_as_both() {
     let limits = ["sliding-log 5/s", "fixed-window 5/s"];
     for (args, status, expected) in [
         (vec!["compare", "sample.lgo", limits[0], limits[1]], 2, "there is no file \"sample.lgo\""),

@@ -103,7 +103,7 @@ fn every_format_has_the_other_keys_too() {
 }
 
 #[test]
-fn reports_say_first_what_was_taken() {
+fn reports_begin_with_the_detected_input() {
     for (name, _, _, key) in SAMPLES {
         let path = path(name);
         let path = path.to_str().unwrap();
@@ -167,7 +167,7 @@ fn an_ipv6_client_is_its_network() {
 }
 
 #[test]
-fn logs_are_unpacked_and_others_are_refused_with_what_unpacks_them() {
+fn packed_logs_are_unpacked_or_refused_with_the_right_tool() {
     let log = std::fs::read(path("combined.log")).unwrap();
     let expected =
         json(&["replay", path("combined.log").to_str().unwrap(), "--limit", "fixed-window 1/s"]);
@@ -205,7 +205,7 @@ fn logs_are_unpacked_and_others_are_refused_with_what_unpacks_them() {
 const DATE: &str = "[12/Mar/2026:09:00:00 +0000] \"GET / HTTP/1.1\" 200 5";
 
 #[test]
-fn whatever_is_no_client_is_refused_with_the_line_and_a_way_out() {
+fn invalid_clients_are_refused_with_the_line_and_a_remedy() {
     let json = r#"{"time":"2026-03-12T09:00:00Z","status":200,"session":"a"}"#;
     for (content, args, expected) in [
         (
@@ -274,7 +274,7 @@ fn whatever_is_no_client_is_refused_with_the_line_and_a_way_out() {
 }
 
 #[test]
-fn a_named_field_is_a_key_whatever_is_in_it() {
+fn a_named_field_is_a_key_with_any_content() {
     for (content, args, key) in [
         (format!("Hello there 192.0.2.1 - - {DATE}\n"), &["--key", "2"][..], "there"),
         (

@@ -55,7 +55,7 @@ fn a_page_has_it_all_and_fetches_nothing() {
 }
 
 #[test]
-fn what_a_log_holds_is_text_on_the_page() {
+fn log_contents_are_escaped_on_the_page() {
     let (_folder, path) = file(
         "<evil> & co.csv",
         b"5,<script>alert(1)</script>\n6,<script>alert(1)</script>\nno <b>request</b>\n",

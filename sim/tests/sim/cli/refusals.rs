@@ -3,7 +3,7 @@
 use super::{SAMPLE, refused};
 
 #[test]
-fn bad_arguments_are_usage_errors_that_say_what_would_be_right() {
+fn bad_arguments_are_usage_errors_with_the_expectation() {
     for (args, expected) in [
         (&["replay", SAMPLE][..], "--limit <SPEC>"),
         (&["replay", "--limit", "fixed-window 1/s"], "<FILE>"),

@@ -107,7 +107,7 @@ fn the_callers_clocks_change_nothing_where_the_stores_decides() {
 }
 
 #[test]
-fn a_scenario_is_what_its_arguments_are() {
+fn a_scenario_file_equals_its_arguments() {
     let scenario = br#"
         seed = 3
         limits = ["sliding-log 5/4s"]
@@ -146,7 +146,7 @@ fn one_scenario_gives_one_report_for_ever() {
 }
 
 #[test]
-fn what_is_no_scenario_is_refused_with_its_place() {
+fn invalid_scenarios_are_refused_with_their_position() {
     let right = "limits = [\"sliding-log 5/s\"]\ntraffic = { shape = \"poisson 5/s\" }";
     assert!(right.parse::<Scenario>().is_ok());
     for (content, expected) in [

@@ -75,7 +75,7 @@ fn one_seed_gives_one_report() {
 }
 
 #[test]
-fn the_report_for_people_shows_what_waiting_came_to() {
+fn the_text_report_shows_the_waiting_results() {
     let output =
         run(&["replay", SAMPLE, "--limit", "token-bucket 1/s burst 20", "--wait", "1500ms"]);
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
@@ -89,7 +89,7 @@ fn the_report_for_people_shows_what_waiting_came_to() {
 }
 
 #[test]
-fn what_only_waiting_needs_is_refused_without_it() {
+fn options_for_waiting_are_refused_without_it() {
     for (option, needed) in [
         (&["--round-trip", "1ms"][..], "--wait <DURATION>"),
         (&["--seed", "3"], "--wait <DURATION>|--nodes <N>"),

@@ -15,7 +15,7 @@ fn e1_a_fixed_window_is_caught_at_its_boundary() {
 }
 
 #[test]
-fn what_is_found_can_be_replayed() {
+fn worst_traces_can_be_replayed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("worst.csv");
     let path = path.to_str().unwrap();
@@ -48,7 +48,7 @@ fn one_seed_gives_one_result() {
 }
 
 #[test]
-fn what_cannot_be_searched_is_refused() {
+fn invalid_searches_are_refused() {
     for (args, status, expected) in [
         (&["worst"][..], 2, "<LIMIT>"),
         (&["worst", "sliding 5/s"], 2, "expected a kind of limit"),

@@ -286,7 +286,7 @@ fn scripts_get_the_replies_that_redis_gives() {
 }
 
 #[test]
-fn the_table_is_what_a_real_server_says() {
+fn the_table_matches_a_real_server() {
     if let Some(mut server) = RealStore::start() {
         check(&mut server);
     }

@@ -52,7 +52,7 @@ fn an_expiry_at_now_or_before_deletes_at_once() {
 }
 
 #[test]
-fn time_is_what_it_is_set_to_and_steps_back() {
+fn time_is_as_set_and_can_step_back() {
     let mut store = store_at(1_234_567);
     let time = |store: &mut SimStore| store.eval("return redis.call('TIME')", &[], &[]).unwrap();
     let bulks = |parts: [&str; 2]| {
@@ -113,7 +113,7 @@ fn random_numbers_begin_anew_in_every_script() {
 }
 
 #[test]
-fn a_replaced_script_runs_on_the_same_path_and_its_failures_are_told_apart() {
+fn a_replaced_script_runs_on_the_same_path_with_distinct_failures() {
     let limit: Limit = "fixed-window 10/60s".parse().unwrap();
     // Its script takes text.
     let peek = Peek::new(limit, 1);

@@ -74,7 +74,7 @@ fn seen(source: &str, (keys, arguments): Asked) -> Seen {
 }
 
 #[test]
-fn every_mutant_is_told_by_a_call_or_has_a_reason() {
+fn every_mutant_is_killed_by_a_call_or_has_a_reason() {
     let living = Living::read();
     for (part, before, asked) in [(MANY, RUN, OF_MANY), (REWRITE, "", OF_REWRITE)] {
         let of = |text: &str| -> Vec<Seen> {

@@ -145,7 +145,7 @@ async fn twenty(store: &impl Store, prefix: &str) -> Outcomes {
 /// The calls of a batch that were not done are tried again, and no others; after a lost answer the outcome is
 /// unknown.
 #[tokio::test(start_paused = true)]
-async fn what_was_not_done_of_several_is_tried_again() {
+async fn only_batched_calls_not_done_are_retried() {
     let store = FailingStore::new(MemoryStore::new());
     let timed = RetryStore::new(store.clone(), Tokio, Duration::from_secs(5));
     store.next([Fate::Answered, Fate::NotDone, Fate::AnswerLost, Fate::NotDone]);

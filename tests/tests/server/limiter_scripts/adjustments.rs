@@ -5,7 +5,7 @@ use lockage_core::ScriptId::{LimiterAcquire, LimiterAdjust};
 use super::both::{Both, ID, OTHER_ID, numbers};
 
 #[test]
-fn adjustments_change_each_state_as_told() {
+fn adjustments_change_each_state_as_reported() {
     let Some(mut both) = Both::new() else { return };
     for (record, change, limit, told, after) in [
         // Take: as much as every part has left.
@@ -56,7 +56,7 @@ fn adjustments_change_each_state_as_told() {
 }
 
 #[test]
-fn adjustments_change_a_log_as_told() {
+fn adjustments_change_a_log_as_reported() {
     let Some(mut both) = Both::new() else { return };
     let log = ["L1 5 100 4 1050", "1010:2", "1050:2"];
     let two = ["C1 L1 5 100 L1 3 10 4 1050 2 1050", "1010:2", "1050:2"];
@@ -121,7 +121,7 @@ fn an_adjusted_record_lives_until_nothing_of_it_counts() {
 }
 
 #[test]
-fn what_was_done_under_an_id_is_done_once() {
+fn calls_with_a_request_id_are_done_once() {
     let Some(mut both) = Both::new() else { return };
     for (script, limit) in [
         (LimiterAcquire, "F1 9 1000"),

@@ -165,7 +165,7 @@ fn acquire_following(limit: &str) -> String {
 }
 
 #[test]
-fn what_is_no_plain_call_is_a_wrong_argument() {
+fn invalid_fast_path_calls_are_wrong_arguments() {
     let Some(mut both) = Both::new() else { return };
     let nan = "nan";
     for (script, right) in [
@@ -213,7 +213,7 @@ fn what_is_no_plain_call_is_a_wrong_argument() {
 }
 
 #[test]
-fn a_packed_record_that_is_damaged_is_told_and_stays() {
+fn damaged_packed_records_are_reported_and_kept() {
     let Some(mut both) = Both::new() else { return };
     let right = packed(&["9", "1000", "5000", "6"]);
     let at = |place: usize, number: f64| {

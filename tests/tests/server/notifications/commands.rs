@@ -36,7 +36,7 @@ impl Command for Knock {
 }
 
 #[test]
-fn a_command_in_memory_publishes_what_its_outcome_says() {
+fn a_command_in_memory_publishes_as_its_outcome_requires() {
     let store = MemoryStore::new();
     let other = store.clone();
     smol::block_on(async {
@@ -50,7 +50,7 @@ fn a_command_in_memory_publishes_what_its_outcome_says() {
 }
 
 /// L9: when a lock is given back, or the first waiter in line leaves, the next one is notified, and no other.
-async fn the_next_waiter_is_told<S: Notifications>(store: S) {
+async fn the_next_waiter_is_notified<S: Notifications>(store: S) {
     let key = key("in-line");
     let lock = Lock::new(Duration::from_secs(60), Duration::from_secs(60)).unwrap();
     // A name of digits only, too, which looks like a number.
@@ -85,10 +85,10 @@ async fn the_next_waiter_is_told<S: Notifications>(store: S) {
 }
 
 #[tokio::test]
-async fn l9_the_next_waiter_is_told_in_memory_and_through_both_clients() {
-    the_next_waiter_is_told(MemoryStore::new()).await;
+async fn l9_the_next_waiter_is_notified_in_memory_and_by_both_clients() {
+    the_next_waiter_is_notified(MemoryStore::new()).await;
     let server = Server::start();
-    the_next_waiter_is_told(redis_rs(&server)).await;
+    the_next_waiter_is_notified(redis_rs(&server)).await;
     redis::cmd("FLUSHALL").exec(&mut server.connection()).unwrap();
-    the_next_waiter_is_told(fred(&server)).await;
+    the_next_waiter_is_notified(fred(&server)).await;
 }

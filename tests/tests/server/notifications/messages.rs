@@ -100,7 +100,7 @@ async fn a_dropped_listener_leaves_its_message_through_fred() {
     a_dropped_listener_leaves_its_message(&server, fred(&server)).await;
 }
 
-async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Notifications) {
+async fn a_lost_connection_is_reported(server: &mut Server, store: impl Notifications) {
     let key = key("a");
     let mut both = [
         store.listen(&key, Wake::All).await.unwrap(),
@@ -126,17 +126,17 @@ async fn a_lost_connection_is_told_of(server: &mut Server, store: impl Notificat
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_told_of_through_redis_rs() {
+async fn a_lost_connection_is_reported_through_redis_rs() {
     let mut server = Server::start();
     let store = redis_rs(&server);
-    a_lost_connection_is_told_of(&mut server, store).await;
+    a_lost_connection_is_reported(&mut server, store).await;
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_told_of_through_fred() {
+async fn a_lost_connection_is_reported_through_fred() {
     let mut server = Server::start();
     let store = fred(&server);
-    a_lost_connection_is_told_of(&mut server, store).await;
+    a_lost_connection_is_reported(&mut server, store).await;
 }
 
 /// A thousand listeners of a hundred keys take one connection and a hundred subscriptions.
@@ -200,7 +200,7 @@ async fn a_dropped_store_leaves_no_connection_through_fred() {
 }
 
 #[tokio::test]
-async fn a_store_on_a_connection_of_ones_own_says_what_it_needs() {
+async fn a_store_on_a_given_connection_reports_how_to_listen() {
     let server = Server::start();
     let client = redis::Client::open(server.url()).unwrap();
     let store = RedisStore::new(client.get_multiplexed_async_connection().await.unwrap());

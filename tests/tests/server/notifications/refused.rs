@@ -8,10 +8,16 @@ use lockage_fred::FredStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Proxy, Server};
 
-use super::{BOUND, fred, heard, key, nobody_waits_for_a_silent_server, publish, redis_rs, signal};
+use super::{
+    BOUND, fred, heard, key, listening_on_a_silent_server_fails_in_time, publish, redis_rs, signal,
+};
 
 /// Listening needs permissions that a script does without.
-async fn what_is_forbidden_is_not_done(store: impl Notifications, server: &Server, password: &str) {
+async fn listening_on_forbidden_channels_fails(
+    store: impl Notifications,
+    server: &Server,
+    password: &str,
+) {
     let mut connection =
         redis::Client::open(with_user(server, password)).unwrap().get_connection().unwrap();
     publish(&mut connection, &key("a"));
@@ -47,38 +53,38 @@ fn forbid_channels(server: &Server) {
 }
 
 #[tokio::test]
-async fn what_is_forbidden_is_not_done_through_redis_rs() {
+async fn listening_on_forbidden_channels_fails_through_redis_rs() {
     let server = Server::start();
     forbid_channels(&server);
     let store = RedisStore::connect(redis::Client::open(with_user(&server, "p")).unwrap());
-    what_is_forbidden_is_not_done(store, &server, "p").await;
+    listening_on_forbidden_channels_fails(store, &server, "p").await;
 }
 
 #[tokio::test]
-async fn what_is_forbidden_is_not_done_through_fred() {
+async fn listening_on_forbidden_channels_fails_through_fred() {
     let server = Server::start();
     forbid_channels(&server);
     let store = FredStore::connect(Config::from_url(&with_user(&server, "p")).unwrap());
-    what_is_forbidden_is_not_done(store, &server, "p").await;
+    listening_on_forbidden_channels_fails(store, &server, "p").await;
 }
 
 /// Valkey refuses to end a subscription that it has refused. fred takes that for the answer to the next request.
 #[tokio::test]
-async fn what_valkey_refuses_is_asked_for_once() {
+async fn subscriptions_refused_by_valkey_are_requested_once() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     proxy.refuse_unsubscriptions();
     forbid_channels(&server);
     let url = as_waiter(&proxy.url(), "p");
     let store = FredStore::connect(Config::from_url(&url).unwrap());
-    what_is_forbidden_is_not_done(store, &server, "p").await;
+    listening_on_forbidden_channels_fails(store, &server, "p").await;
     forbid_channels(&server);
     let store = RedisStore::connect(redis::Client::open(url).unwrap());
-    what_is_forbidden_is_not_done(store, &server, "p").await;
+    listening_on_forbidden_channels_fails(store, &server, "p").await;
 }
 
 #[tokio::test]
-async fn a_silent_server_holds_nobody_up() {
+async fn a_silent_server_blocks_no_caller() {
     let server = Server::start();
     let (first, second) = (redis_rs(&server), fred(&server));
     // Only while the server is silent: a busy machine may connect more slowly.
@@ -93,8 +99,8 @@ async fn a_silent_server_holds_nobody_up() {
         untimed.1.listen(&key("a"), Wake::One).await,
     );
     server.freeze();
-    nobody_waits_for_a_silent_server(&untimed.0, &key("b")).await;
-    nobody_waits_for_a_silent_server(&untimed.1, &key("b")).await;
+    listening_on_a_silent_server_fails_in_time(&untimed.0, &key("b")).await;
+    listening_on_a_silent_server_fails_in_time(&untimed.1, &key("b")).await;
     drop(others);
     let error = bounded.0.listen(&key("b"), Wake::One).await.unwrap_err();
     assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");

@@ -10,7 +10,8 @@ use redis::cluster::ClusterClientBuilder;
 use redis::sentinel::{SentinelClient, SentinelServerType};
 
 use super::{
-    heard, key, nobody_waits_for_a_silent_server, publish, signal, subscribers, told, until,
+    heard, key, listening_on_a_silent_server_fails_in_time, publish, signal, subscribers, told,
+    until,
 };
 
 /// A slot that moves, a failover and a master's end cost some messages, and then they arrive again.
@@ -52,22 +53,22 @@ async fn messages_arrive_in_a_cluster(
 }
 
 /// A silent node holds up no caller that listens there for the first time.
-async fn a_silent_node_holds_nobody_up(all: &mut Cluster, store: impl Notifications) {
+async fn a_silent_node_blocks_no_caller(all: &mut Cluster, store: impl Notifications) {
     let key = key("a");
     let master = all.master_of(key.as_str());
     let other = (0..100).map(|id| self::key(&id.to_string()));
     let other = other.into_iter().find(|other| all.master_of(other.as_str()) != master).unwrap();
     let listener = store.listen(&key, Wake::One).await.unwrap();
     all.freeze(all.master_of(other.as_str()));
-    nobody_waits_for_a_silent_server(&store, &other).await;
+    listening_on_a_silent_server_fails_in_time(&store, &other).await;
     drop(listener);
 }
 
 #[tokio::test]
-async fn a_silent_node_holds_nobody_up_through_redis_rs() {
+async fn a_silent_node_blocks_no_caller_through_redis_rs() {
     let mut all = Cluster::start();
     let store = RedisStore::cluster(|| ClusterClientBuilder::new(all.urls())).unwrap();
-    a_silent_node_holds_nobody_up(&mut all, store).await;
+    a_silent_node_blocks_no_caller(&mut all, store).await;
 }
 
 #[tokio::test]

@@ -254,7 +254,7 @@ fn bad_input_does_not_queue() {
 
 /// A call for several carries no request ids, and no caller waits in a queue without room.
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn conflicting_options_are_refused() {
     let limiter = || Limiter::new(RetryStore::new(MemoryStore::new(), Tokio, SECOND), limit());
     assert!(limiter().coalescing().is_none());
     assert_eq!(

@@ -109,20 +109,20 @@ fn holds(limit: Limit, supports_batch: bool, (max_waiting, acts, stalled): Story
             is_refused_where_it_must_be(&world, newest, before.waiting == max_waiting)?;
         }
         if !supports_batch && world.is_quiet() {
-            somebody_waits_for_it(&world)?;
+            every_call_has_a_waiter(&world)?;
         }
     }
     let stalled = |index: usize| stalled[index % stalled.len()];
     world.settle(stalled);
     let waits: Vec<usize> = world.alive(false).into_iter().filter(|i| !stalled(*i)).collect();
     require(waits.is_empty(), || format!("callers {waits:?} wait for ever"))?;
-    everyone_is_told_what_is_theirs(&world, limit, max_waiting)?;
+    every_caller_gets_its_own_answer(&world, limit, max_waiting)?;
 
     world.alive(false).into_iter().for_each(|index| world.cancel(index));
     world.drive();
     let left = told(&world);
     require(left.waiting == 0, || format!("left behind: {left:?}"))?;
-    somebody_waits_for_it(&world)
+    every_call_has_a_waiter(&world)
 }
 
 /// A caller that came finds the queue full, or not.
@@ -141,7 +141,7 @@ fn one_call_in_flight(world: &World) -> Check {
     require(!twice, || format!("two calls for one key are in flight: {keys:?}"))
 }
 
-fn somebody_waits_for_it(world: &World) -> Check {
+fn every_call_has_a_waiter(world: &World) -> Check {
     let waits = |cost: &u64| {
         world.callers(|all| all.iter().any(|caller| caller.cost == *cost && caller.end.is_none()))
     };
@@ -151,7 +151,7 @@ fn somebody_waits_for_it(world: &World) -> Check {
     require(!left, || "a call that nobody waits for holds up the others".into())
 }
 
-fn everyone_is_told_what_is_theirs(world: &World, limit: Limit, max_waiting: usize) -> Check {
+fn every_caller_gets_its_own_answer(world: &World, limit: Limit, max_waiting: usize) -> Check {
     let mut ends = HashMap::new();
     let mut singly: HashMap<u64, Decision> = HashMap::new();
     let mut slots = HashMap::new();

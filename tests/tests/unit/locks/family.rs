@@ -168,7 +168,7 @@ async fn a_waiter_for_a_latch_looks_when_it_is_open() {
 
 /// With wake-ups no waiter waits for a poll: each one that a release concerns comes, one after another.
 #[tokio::test(start_paused = true)]
-async fn waiters_for_the_family_are_told() {
+async fn waiters_for_each_kind_of_lease_are_notified() {
     let (locks, store) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE);
     let semaphore = locks.semaphore("one", 3).unwrap();

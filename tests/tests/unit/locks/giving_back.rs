@@ -45,7 +45,7 @@ async fn a_release_that_fails_is_repeated() {
 
 /// A lock taken by a call without an answer is given back, and nothing else.
 #[tokio::test(start_paused = true)]
-async fn what_an_unanswered_call_has_taken_is_given_back() {
+async fn locks_acquired_by_unanswered_calls_are_released() {
     let (locks, store) = locks();
     let lock = locks.lock("one").unwrap().as_owner(locks.new_owner());
     let outer = lock.acquire().await.unwrap();
@@ -61,7 +61,7 @@ async fn what_an_unanswered_call_has_taken_is_given_back() {
 
 /// The search for a lock that a call may have taken takes nothing itself.
 #[tokio::test(start_paused = true)]
-async fn what_was_never_taken_stays_free() {
+async fn cleanup_of_an_unacquired_lock_acquires_nothing() {
     let (_, store) = locks();
     let slow = Slow::new(&store, vec![(MILLI * 5, MILLI * 5)]);
     let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();

@@ -45,7 +45,7 @@ fn l6_a_lease_that_can_end_before_its_grant_is_answered_is_refused() {
 
 /// Bug 26: a grant that comes too late is not held. No caller waits for ever for a grant that comes in time.
 #[tokio::test(start_paused = true)]
-async fn bug_26_a_waiter_whose_grants_all_come_too_late_is_told_so() {
+async fn bug_26_waiters_with_only_late_grants_get_too_slow() {
     fn told<G: std::fmt::Debug>(outcome: Result<G, Error>) {
         let Err(Error::TooSlow { took, lease }) = outcome else { panic!("{outcome:?}") };
         assert!(took >= LEASE * 2 && lease == LEASE, "{took:?}");

@@ -82,7 +82,7 @@ async fn the_first_to_end_counts() {
 
 /// One that is lost while another is waited for is taken anew: all are held in the end.
 #[tokio::test(start_paused = true)]
-async fn what_is_lost_meanwhile_is_taken_anew() {
+async fn locks_lost_while_waiting_are_reacquired() {
     let (locks, _) = locks();
     let two = locks.lock("two").unwrap().acquire().await.unwrap();
     let many = locks.many(["one", "two"]).unwrap();

@@ -47,7 +47,7 @@ async fn l13_ids_of_one_stripe_exclude_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_makes_no_stripes_is_refused() {
+async fn invalid_stripes_are_refused() {
     let (locks, store) = locks();
     for (name, stripes) in [("accounts", 0), ("accounts", 65_537)] {
         let refused = locks.striped(name, stripes);

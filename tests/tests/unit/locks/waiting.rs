@@ -71,7 +71,7 @@ async fn a_waiter_has_it_within_the_lease_and_one_poll() {
 
 /// A waiter that is notified that a lock is free has it at once, and only one of many waiters polls.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_is_told_when_it_is_free() {
+async fn waiters_are_notified_when_the_lock_is_free() {
     const WAITERS: u64 = 20;
     let (locks, store) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE);
@@ -106,7 +106,7 @@ async fn a_waiter_is_told_when_it_is_free() {
 
 /// A waiter that was notified and is dropped leaves it to the next.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_told_and_gives_up_leaves_it_to_the_next() {
+async fn a_notified_waiter_that_gives_up_passes_the_lock_on() {
     let (locks, _) = locks();
     let locks = locks.with_wake_ups().with_poll(LEASE * 10);
     let lock = locks.lock("one").unwrap();
@@ -125,7 +125,7 @@ async fn a_waiter_that_is_told_and_gives_up_leaves_it_to_the_next() {
 
 /// L8: a holder that is gone sends no message; waiters look when the lease ends.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_is_not_told_looks_when_the_lease_ends() {
+async fn unnotified_waiters_poll_at_the_end_of_the_lease() {
     let (locks, store) = locks();
     hold_and_crash(&store).await;
     let start = Instant::now();

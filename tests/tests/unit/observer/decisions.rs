@@ -120,7 +120,7 @@ fn options() -> impl Strategy<Value = Options> {
 /// Whatever the options and whatever happens to the store, the observer gets exactly the callers' answers to
 /// requests.
 #[test]
-fn an_observer_is_told_what_callers_are_told() {
+fn an_observer_gets_exactly_the_callers_answers() {
     property(
         "observer_decisions",
         cases(DEFAULT_CASES),
@@ -202,7 +202,7 @@ fn origins(told: &[Told]) -> Vec<Origin> {
 
 /// Decisions count whichever stage answers.
 #[tokio::test(start_paused = true)]
-async fn decisions_of_each_origin_are_told() {
+async fn decisions_of_each_origin_are_reported() {
     let (limiter, store, log) = limiter("fixed-window 4/min");
     let limiter = limiter
         .with_prefetch(Prefetch::new(1, SECOND * 10))
@@ -227,7 +227,7 @@ async fn decisions_of_each_origin_are_told() {
 
 /// A call that waits is one request, reported at its caller's answer, with the time it took.
 #[tokio::test(start_paused = true)]
-async fn a_wait_is_told_once_at_its_end() {
+async fn a_wait_is_reported_once_at_its_end() {
     let (limiter, store, log) = limiter("fixed-window 1/s");
     assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
     log.take();
@@ -254,7 +254,7 @@ async fn a_wait_is_told_once_at_its_end() {
 
 /// A call that its caller drops has no event, since it has no answer.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_is_not_told() {
+async fn a_dropped_call_is_not_reported() {
     let (limiter, store, log) = limiter("fixed-window 1/s");
     store.always(Fate::Silence);
     tokio::select! {
@@ -289,7 +289,7 @@ fn views_and_blocking_callers_are_observed_too() {
 
 /// Errors say how a caller can react to them.
 #[tokio::test(start_paused = true)]
-async fn errors_are_told_by_their_kind() {
+async fn errors_are_reported_by_kind() {
     let (given, store, log) = limiter("fixed-window 1/min");
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
     let stored = Limiter::stored(timed, StoredLimits::new()).with_observer("login", log.clone());

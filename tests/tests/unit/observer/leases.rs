@@ -35,7 +35,7 @@ fn changes(log: &Log) -> Vec<Change> {
 
 /// A lock that is acquired, renewed and released, and another caller that waits for it.
 #[tokio::test(start_paused = true)]
-async fn holding_waiting_and_releasing_are_told_with_their_times() {
+async fn holding_waiting_and_releasing_are_reported_with_their_times() {
     let (locks, _, log) = locks();
     let lock = locks.lock("one").unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -64,7 +64,7 @@ async fn holding_waiting_and_releasing_are_told_with_their_times() {
 /// A loss is reported once, whether the renewal or the holder notices it, and the guard's end after it is no
 /// event.
 #[tokio::test(start_paused = true)]
-async fn a_loss_is_told_once() {
+async fn a_loss_is_reported_once() {
     let (locks, store, log) = locks();
     let lock = locks.lock("one").unwrap();
 
@@ -105,7 +105,7 @@ async fn a_loss_is_told_once() {
 
 /// A grant that is not handed out was never acquired.
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_its_caller_does_not_get_is_not_told() {
+async fn grants_not_handed_out_are_not_reported() {
     let (locks, store, log) = locks();
     let lock = locks.lock("one").unwrap();
     store.always(Fate::DoneInSilence);
@@ -129,7 +129,7 @@ async fn a_grant_that_its_caller_does_not_get_is_not_told() {
 
 /// Each kind reports its name.
 #[tokio::test(start_paused = true)]
-async fn each_kind_of_lease_is_told() {
+async fn each_kind_of_lease_is_reported() {
     let (locks, _, log) = locks();
     drop(locks.lock("one").unwrap().acquire().await.unwrap());
     drop(locks.semaphore("two", 3).unwrap().permits(2).unwrap().acquire().await.unwrap());

@@ -27,7 +27,7 @@ fn calls(log: &Log) -> Vec<(&'static str, How, Duration)> {
 
 /// Each attempt is a call, also one that got no answer in time.
 #[tokio::test(start_paused = true)]
-async fn each_attempt_is_told_with_how_it_ended() {
+async fn each_attempt_is_reported_with_its_outcome() {
     let (timed, store, log) = observed();
     let limiter = Limiter::new(timed, limit!("fixed-window 9/min"));
     store.next([Fate::NotDone, Fate::NotDone]);
@@ -48,7 +48,7 @@ async fn each_attempt_is_told_with_how_it_ended() {
 
 /// A caller that goes away is no sign of the store's state.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_call_is_told_apart_from_one_without_an_answer() {
+async fn dropped_calls_are_distinguished_from_unanswered_ones() {
     let (timed, store, log) = observed();
     let limiter = Limiter::new(timed, limit!("fixed-window 9/min"));
     store.always(Fate::Silence);
@@ -61,7 +61,7 @@ async fn a_dropped_call_is_told_apart_from_one_without_an_answer() {
 
 /// Calls are named by their commands, through a store without a type on either side too.
 #[tokio::test(start_paused = true)]
-async fn locks_subscriptions_and_stores_of_any_type_are_told() {
+async fn locks_subscriptions_and_type_erased_stores_are_reported() {
     let log = Log::new();
     let inside = ObservedStore::new(paused_memory(), "memory", log.clone());
     let outside = ObservedStore::new(AnyStore::new(paused_memory()), "memory", log.clone());
@@ -99,7 +99,7 @@ async fn a_batch_is_one_call_of_many_commands() {
 
 /// Calls that block are reported likewise.
 #[tokio::test(start_paused = true)]
-async fn blocking_calls_are_told() {
+async fn blocking_calls_are_reported() {
     let log = Log::new();
     let store = ObservedStore::new(MemoryStore::new(), "memory", log.clone());
     let key = Key::new("lockage", "id").unwrap();

@@ -84,7 +84,7 @@ impl Scene {
 
 /// E(T) + n * k: the permits that three hold, and a bucket that has filled again.
 #[test]
-fn a_full_bucket_and_what_is_held_are_admitted_at_once() {
+fn a_full_bucket_and_held_permits_are_admitted_at_once() {
     let config = Config::bucket(Kind::TokenBucket, 10, 1_000_000, 100);
     let mut scene = Scene::new(config, 3, (20, Duration::from_secs(10)), 0);
     scene.admits(0, scene.nodes(), 1);
@@ -97,7 +97,7 @@ fn a_full_bucket_and_what_is_held_are_admitted_at_once() {
 /// E(T) + n * k: the permits that two hold, and two windows that meet, which admit twice the limit in a window and
 /// a microsecond.
 #[test]
-fn two_windows_and_what_is_held_meet() {
+fn two_windows_and_held_permits_add_up() {
     let config = Config::window(Kind::FixedWindow, 10, 60_000_000);
     let mut scene = Scene::new(config, 2, (4, Duration::from_secs(180)), 0);
     scene.admits(0, scene.nodes(), 1);
@@ -146,7 +146,7 @@ fn nothing_is_spent_when_the_lease_has_ended() {
 
 /// k for each limiter and lease is wasted by callers that ask once in each, and no more.
 #[test]
-fn a_lease_wastes_all_that_is_held_where_nobody_asks() {
+fn an_idle_lease_wastes_all_held_permits() {
     const LEASES: u64 = 50;
     let config = Config::bucket(Kind::TokenBucket, 100, 1_000_000, 1000);
     let mut scene = Scene::new(config, 4, (20, Duration::from_secs(1)), 0);
@@ -161,7 +161,7 @@ fn a_lease_wastes_all_that_is_held_where_nobody_asks() {
 
 /// n * k are held where a request is denied that would have been admitted without them.
 #[test]
-fn others_are_denied_what_is_held() {
+fn held_permits_are_denied_to_others() {
     let config = Config::window(Kind::FixedWindow, 11, 60_000_000);
     let mut scene = Scene::new(config, 3, (4, Duration::from_secs(60)), 0);
     scene.admits(0, 0..2, 1);

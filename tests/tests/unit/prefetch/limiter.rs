@@ -142,7 +142,7 @@ async fn many_at_once_share_one_call() {
 
 /// A caller that is dropped while it asks keeps no other waiting, and its permits are lost.
 #[tokio::test(start_paused = true)]
-async fn a_caller_dropped_while_it_asks_keeps_nobody_waiting() {
+async fn a_caller_dropped_during_its_call_blocks_no_waiter() {
     let (limiter, store) = limiter("fixed-window 100/h");
     store.next([Fate::DoneInSilence]);
     let mut waits = pin!(limiter.try_acquire("id", 1));
@@ -164,7 +164,7 @@ async fn a_caller_dropped_while_it_asks_keeps_nobody_waiting() {
 /// No answer is no grant: the permits of that call are wasted, once in a lease, and callers get the same answers
 /// as without it.
 #[tokio::test(start_paused = true)]
-async fn what_got_no_answer_is_wasted_once_in_a_lease() {
+async fn unanswered_prefetches_waste_permits_once_per_lease() {
     let (limiter, store) = limiter("fixed-window 100/h");
     store.next([Fate::AnswerLost, Fate::AnswerLost]);
     for _ in 0..2 {
@@ -219,7 +219,7 @@ async fn a_policy_stands_in_for_the_request_alone() {
 
 /// Held permits are spent before a denial is remembered, and denials of the whole are not those of the request.
 #[tokio::test(start_paused = true)]
-async fn a_deny_cache_answers_what_is_denied_by_itself() {
+async fn a_deny_cache_answers_repeated_denials() {
     let (limiter, store) = limiter("fixed-window 17/h");
     let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
     for _ in 0..17 {
@@ -236,7 +236,7 @@ async fn a_deny_cache_answers_what_is_denied_by_itself() {
 
 /// Requests that are sent one by one share a call with others where the limiter coalesces.
 #[tokio::test(start_paused = true)]
-async fn what_goes_one_by_one_is_coalesced() {
+async fn individually_sent_requests_are_coalesced() {
     let (limiter, store) = limiter("fixed-window 1000/h");
     let limiter = limiter.with_coalescing(Tokio, 1000).unwrap();
     let calls = (0..100).map(|_| {
@@ -267,7 +267,7 @@ async fn a_shadow_counts_as_an_enforced_one_does() {
 
 /// A reset gives all of it back, and a block admits nothing more, from this limiter's held permits too.
 #[tokio::test(start_paused = true)]
-async fn a_reset_and_a_block_drop_what_is_held() {
+async fn a_reset_and_a_block_drop_held_permits() {
     let (limiter, store) = limiter("fixed-window 12/h");
     assert!(allowed(&limiter, 1).await);
     assert!(limiter.clone().reset("id").await.unwrap());
@@ -293,7 +293,7 @@ async fn a_reset_and_a_block_drop_what_is_held() {
 
 /// A waiter for a permit spends held permits, or waits as ever.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_for_a_permit_spends_what_is_held() {
+async fn waiters_for_a_permit_spend_held_permits() {
     let (limiter, store) = limiter("token-bucket 10/s burst 20");
     for _ in 0..11 {
         assert!(limiter.acquire_within("id", 1, SECOND).await.unwrap().is_allowed());
@@ -335,7 +335,7 @@ async fn keys_do_not_affect_each_other() {
 
 /// Threads that block share held permits, and wait for no other.
 #[test]
-fn threads_share_what_is_held() {
+fn threads_share_held_permits() {
     let limit = "fixed-window 1000/h".parse().unwrap();
     // By the real clock: so long that a busy machine neither times out nor lets permits go to waste.
     let minutes = Duration::from_secs(600);
@@ -355,7 +355,7 @@ fn threads_share_what_is_held() {
 
 /// Senseless settings are refused when a limiter is built.
 #[tokio::test]
-async fn what_makes_no_sense_is_refused() {
+async fn invalid_settings_are_refused() {
     let refused = |limit, prefetch| plain(&store(), limit).with_prefetch(prefetch).unwrap_err();
     for (prefetch, what) in [
         (Prefetch::new(0, LEASE), "number of permits to take ahead"),

@@ -22,7 +22,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 #[test]
-fn e7_what_is_taken_ahead_admits_and_wastes_no_more_than_is_said() {
+fn e7_prefetch_admits_and_wastes_within_its_bounds() {
     for kind in KINDS {
         let spends = Cell::new(0);
         let name = format!("prefetch_{}", kind.name());

@@ -54,7 +54,7 @@ fn a_clean_run_is_six_lines_for_people_and_rare_states_are_details() {
 }
 
 #[test]
-fn what_is_out_of_range_is_refused() {
+fn out_of_range_arguments_are_refused() {
     assert!(refused(&["check", "--seeds", "0"], 2).contains("0 is not in"));
     assert!(refused(&["check", "--engine", "memory"], 2).contains("possible values: model, lua"));
 }

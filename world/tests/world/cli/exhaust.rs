@@ -17,7 +17,7 @@ fn l11_a_failover_that_loses_a_grant_is_found_and_all_else_holds() {
 }
 
 #[test]
-fn only_what_takes_its_time_changes_from_run_to_run() {
+fn only_timings_change_between_runs() {
     let run = || {
         let mut report = json(&["exhaust", "--only", "failover"]);
         report.as_object_mut().unwrap().retain(|key, _| !key.ends_with("_sec"));

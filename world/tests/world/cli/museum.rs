@@ -22,7 +22,7 @@ fn all_entries_are_listed_and_killed() {
 }
 
 #[test]
-fn an_entry_is_told_step_by_step_and_each_time_the_same() {
+fn an_entry_is_shown_step_by_step_and_deterministically() {
     for args in [["museum", "expiry-on-every-hit"], ["museum", "2"]] {
         let output = run(&args);
         let story = text(&output.stdout);
@@ -48,7 +48,7 @@ fn a_number_is_all_entries_of_the_bug() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn unknown_entries_are_refused() {
     for name in ["33", "expiry"] {
         let error = refused(&["museum", name], 1);
         assert!(error.contains("expiry-on-every-hit, "), "{error}");
