@@ -45,6 +45,7 @@ struct Bounds {
     poll_us: u64,
     /// How long a resource may be free while a caller waits for it, if nothing goes wrong.
     idle_us: Option<u64>,
+    shut_us: Option<u64>,
     /// When all is well, and how long a resource may be free after that.
     well: (u64, u64),
     /// How long one answer travels, and how long the last request takes.
@@ -123,6 +124,7 @@ impl Bounds {
             has_wake_ups: plan.terms.wake_ups,
             poll_us,
             idle_us: plan.longest_idle_us(),
+            shut_us: plan.longest_shut_us(),
             well: (plan.freed_us() + 4 * poll_us + 6 * timeout_us, 4 * poll_us + 6 * timeout_us),
             travel_us: if late > 0 { timeout_us } else { most_us },
             last_us: if is_plain { calls_us } else { 6 * timeout_us },
@@ -274,10 +276,12 @@ impl Waits {
         now_us: u64,
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
-        let Bounds { idle_us, well: (well_us, well_idle_us), poll_us, .. } = self.bounds;
+        let Bounds { well: (well_us, well_idle_us), poll_us, .. } = self.bounds;
         for (job, Waiter { what, since_us }) in &self.waiters {
             let Some(need) = Need::of(*what) else { continue };
             let Some(free_us) = self.free_since_us.get(&need) else { continue };
+            let is_latch = need == Need::Latch;
+            let idle_us = if is_latch { self.bounds.shut_us } else { self.bounds.idle_us };
             // A notification for one may wake another waiter that cannot use it.
             let is_for_one = match need {
                 Need::Permits(count) => count == 1 && self.bounds.is_one_permit,

@@ -54,6 +54,15 @@ impl Plan {
         is_known.then_some(poll_us + calls_us + broken_us + moving_us)
     }
 
+    /// Returns how long a latch may be open while a caller waits for it, if that is known: all waiters are notified at
+    /// once, and learn of it by a request, a subscription and one more request.
+    pub(in crate::simulation) fn longest_shut_us(&self) -> Option<u64> {
+        let is_plain = self.link.is_none() && self.is_calm();
+        let poll_us = if self.terms.wake_ups { 0 } else { 101 * MILLI };
+        let shut_us = poll_us + 8 * self.network.most_us + 10;
+        self.longest_idle_us().map(|idle_us| if is_plain { shut_us } else { idle_us })
+    }
+
     /// Returns when all is well, and all grants of dead processes and all grants without a holder
     /// have ended.
     pub(in crate::simulation) fn freed_us(&self) -> u64 {
