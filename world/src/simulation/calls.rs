@@ -45,6 +45,8 @@ struct All {
     /// The time from which servers answer.
     well_us: u64,
     timeout_us: u64,
+    /// Whether nothing is lost but connections that are idle.
+    is_only_idle: bool,
     /// The ways to servers on which the latest calls from that time on have failed.
     failing: BTreeMap<Way, Failing>,
 }
@@ -89,6 +91,7 @@ impl Calls {
             rare: Vec::new(),
             well_us: plan.sure_us(),
             timeout_us: plan.timeout_us,
+            is_only_idle: plan.is_only_idle(),
             failing: BTreeMap::new(),
         })))
     }
@@ -276,6 +279,10 @@ impl All {
     /// Once all is well, calls cannot keep failing in a row: one of them is made on a good
     /// connection.
     fn does(&mut self, way: Way, began_us: u64, has_failed: bool, now_us: u64) {
+        if has_failed && self.is_only_idle {
+            let what = format!("a call of {way:?} from {began_us} us on fails at {now_us} us");
+            self.fault.get_or_insert(Fault { kind: Kind::Unchecked, what });
+        }
         // The caller of a call that lasts this long did not poll it.
         let is_unpolled = now_us > began_us + 2 * self.timeout_us;
         if began_us < self.well_us || has_failed && is_unpolled {

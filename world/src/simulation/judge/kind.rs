@@ -111,6 +111,8 @@ kinds! {
     Error: "D12", "errors are the store's";
     /// The client panicked.
     Panic: "D12", "nothing panics";
+    /// A call went out on a connection that was idle and is lost.
+    Unchecked: "D12", "a call is answered where nothing is lost but connections that are idle";
     /// A script answers or stores something other than its machine.
     Script: "D12", "scripts answer and store what their machines do";
 }

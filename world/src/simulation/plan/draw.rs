@@ -16,6 +16,7 @@ impl Plan {
     pub fn of(seed: u64) -> Self {
         let mut plan = Plan::without_link(seed);
         plan.reach_by_link(&mut Draw::new(seed, 7));
+        plan.leave_idle(&mut Draw::new(seed, 20));
         if plan.link.is_some() {
             // Its servers evict no key.
             plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Evict { .. }));

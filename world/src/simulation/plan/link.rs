@@ -1,7 +1,7 @@
 //! The way to stores in worlds in which the shipped one talks to servers, and the failures on that
 //! way.
 
-use super::{Plan, SECOND, Trouble, Wrong};
+use super::{Network, Plan, SECOND, Trouble, Wrong};
 use crate::simulation::draw::Draw;
 
 /// Connections to servers that run the scripts. Chances are per thousand requests, until all is
@@ -69,6 +69,11 @@ impl Link {
         }
     }
 
+    /// Whether each call is answered for all that, where a connection that was idle is checked.
+    fn is_only_idle(self) -> bool {
+        !self.is_cluster && self.idle_us.is_some() && Link { idle_us: None, ..self }.is_calm()
+    }
+
     /// Returns whether each call is answered: at most, scripts are lost and slots move.
     pub(super) fn is_calm(self) -> bool {
         let Link { is_cluster, is_sharded, sweep_us, forgets, moves, .. } = self;
@@ -81,6 +86,36 @@ impl Plan {
     /// attempt may first make and check a connection, and send a script.
     pub(in crate::simulation) fn hops(&self) -> u64 {
         if self.link.is_some() { 64 } else { 16 }
+    }
+
+    /// Leaves nothing to be lost but connections that are idle, the first of them before it was used.
+    pub(super) fn leave_idle(&mut self, draw: &mut Draw) {
+        let Some(link) = self.link.filter(|link| !link.is_cluster && draw.chance(100)) else {
+            return;
+        };
+        let idle_us = draw.between(SECOND, 2 * SECOND);
+        let Link { is_sharded, forgets, .. } = link;
+        let idle = Link { is_sharded, forgets, idle_us: Some(idle_us), ..Link::default() };
+        self.link = Some(idle);
+        self.network = self.network.alike();
+        self.troubles.clear();
+        self.ppm.truncate(1);
+        for (index, job) in self.jobs.iter_mut().enumerate() {
+            job.node = 0;
+            job.at_us = draw.between(1, 4) * idle_us + draw.between(0, SECOND);
+            if index == 0 {
+                (job.at_us, job.polls) = (0, Some(draw.between(1, 4) as u32));
+            }
+        }
+    }
+
+    /// Whether each call is answered, where a connection that was idle is checked.
+    pub(in crate::simulation) fn is_only_idle(&self) -> bool {
+        let Network { most_us, lost, late, .. } = self.network;
+        self.link.is_some_and(Link::is_only_idle)
+            && (lost, late) == (0, 0)
+            && self.hops() * most_us < self.timeout_us
+            && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }))
     }
 
     /// Lets the shipped store call simulated servers in some worlds.
