@@ -341,6 +341,11 @@ fn holds_same(
             slots.expire_at(beside, expires_ms);
             scripted == stored && expires_ms.abs_diff(own_ms) <= 1
         }
+        // A key that is set to expire within the present millisecond is dropped at once.
+        (None, Some((_, own_ms))) if own_ms == now.as_micros() / 1000 => {
+            slots.expire_at(beside, own_ms - 1);
+            true
+        }
         (scripted, own) => scripted.is_none() && own.is_none(),
     }
 }

@@ -49,6 +49,8 @@ struct Ahead {
     at_us: u64,
     left: u64,
     is_other: bool,
+    /// When its caller took the grant, and served those that waited for it.
+    granted_us: u64,
 }
 
 /// Returns how long the clocks of a process may take for a span by the store's.
@@ -179,7 +181,8 @@ impl Local {
     pub(super) fn takes_ahead(&mut self, told: &Told, taken: Taken) {
         if taken.more > 0 && taken.sent_us >= self.dropped_us {
             let (at_us, left) = (taken.latest_us, taken.more);
-            self.ahead.push(Ahead { at_us, left, is_other: told.is_other });
+            let (is_other, granted_us) = (told.is_other, told.polled_us);
+            self.ahead.push(Ahead { at_us, left, is_other, granted_us });
         }
     }
 
@@ -192,7 +195,9 @@ impl Local {
         lease_us: u64,
     ) -> Result<(), Fault> {
         self.ahead.retain(|ahead| {
-            ahead.left > 0 && ahead.at_us.saturating_add(at_most(lease_us)) > told.polled_us
+            let waited = told.since_us <= ahead.granted_us;
+            let spent_us = if waited { ahead.granted_us } else { u64::MAX }.min(told.polled_us);
+            ahead.left > 0 && ahead.at_us.saturating_add(at_most(lease_us)) > spent_us
         });
         let of_limit = |ahead: &&mut Ahead| ahead.is_other == told.is_other;
         let mut cost = told.cost;
