@@ -9,6 +9,7 @@ use lockage_oracle::ledger::Ledger;
 
 use super::stage::Judge;
 use super::step::{Deed, Event, Seen, Step, Timed, seconds};
+use super::subject::Clocks;
 
 /// E1 to E5: no interval holds more than the envelope of `spec`.
 pub(super) fn envelopes(spec: &'static str) -> Judge {
@@ -17,11 +18,11 @@ pub(super) fn envelopes(spec: &'static str) -> Judge {
 
 /// D10: no interval holds more than the envelope of `spec`, where the clocks of clients are ahead
 /// by these microseconds. Time is the latest time that the key has seen.
-pub(super) fn d10(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge {
+pub(super) fn d10(spec: &'static str, clocks: Clocks) -> Judge {
     within_envelope(spec, clocks)
 }
 
-fn within_envelope(spec: &'static str, clocks: &'static [(char, i64)]) -> Judge {
+fn within_envelope(spec: &'static str, clocks: Clocks) -> Judge {
     let limit = limit(spec);
     Box::new(move |_, events| {
         let mut latest = 0;

@@ -63,7 +63,11 @@ pub struct Entry {
     pub about: &'static str,
     /// The setup: the limit, the clocks.
     pub scene: &'static str,
-    exhibit: fn() -> Exhibit,
+    broken: Maker,
+    /// The shipped counterpart.
+    shipped: Maker,
+    judge: Judge,
+    way: Way,
 }
 
 /// The kind of program that has a bug.
@@ -77,14 +81,7 @@ pub enum Kind {
     Flow,
 }
 
-/// The two subjects of an entry, their judge, and the traces to play.
-struct Exhibit {
-    broken: Box<dyn Subject>,
-    /// The shipped counterpart.
-    shipped: Box<dyn Subject>,
-    judge: Judge,
-    way: Way,
-}
+type Maker = Box<dyn Fn() -> Box<dyn Subject> + Send + Sync>;
 
 /// How the trace is found.
 enum Way {
@@ -159,12 +156,12 @@ impl Entry {
     /// Finds the shortest trace that breaks the property, and plays the same traces on the shipped
     /// counterpart.
     pub fn play(&self) -> Played {
-        let Exhibit { broken, shipped, judge, way } = (self.exhibit)();
-        let (broken, shipped) = (Stage::new(broken), Stage::new(shipped));
-        match way {
+        let (broken, shipped) = (Stage::new((self.broken)()), Stage::new((self.shipped)()));
+        let judge = &self.judge;
+        match &self.way {
             Way::Searched(alphabet) => {
-                let Search { found, passed, shorter } = search(&broken, &alphabet, &judge);
-                let control = search(&shipped, &alphabet, &judge);
+                let Search { found, passed, shorter } = search(&broken, alphabet, judge);
+                let control = search(&shipped, alphabet, judge);
                 let steps = |trace: Vec<Timed>| trace.into_iter().map(|(_, step)| step).collect();
                 let control_broken = control.found.map(|(trace, why)| (steps(trace), why));
                 let (trace, why) = found.map_or((Vec::new(), None), |(t, why)| (t, Some(why)));
@@ -179,7 +176,7 @@ impl Entry {
                 }
             }
             Way::Given { steps, because } => {
-                let trace = timed(&steps, 0);
+                let trace = timed(steps, 0);
                 let judged = |stage: &Stage| judge(stage, &stage.play(&trace)?);
                 let (why, broken_too) = (judged(&broken), judged(&shipped));
                 Played {
@@ -187,7 +184,7 @@ impl Entry {
                     found: Found::Given { because },
                     control_passed: usize::from(broken_too.is_none()),
                     control_depth: steps.len(),
-                    control_broken: broken_too.map(|why| (steps, why)),
+                    control_broken: broken_too.map(|why| (steps.clone(), why)),
                     ..compare(&broken, &shipped, &trace)
                 }
             }
@@ -196,11 +193,10 @@ impl Entry {
 
     /// Returns how these steps break the property, if they can be done and break it.
     pub fn breaks(&self, steps: &[Step]) -> Option<String> {
-        let Exhibit { broken, judge, way, .. } = (self.exhibit)();
-        let gap_us = if let Way::Searched(alphabet) = way { alphabet.gap_us } else { 0 };
-        let stage = Stage::new(broken);
+        let gap_us = if let Way::Searched(alphabet) = &self.way { alphabet.gap_us } else { 0 };
+        let stage = Stage::new((self.broken)());
         let events = stage.play(&timed(steps, gap_us))?;
-        judge(&stage, &events)
+        (self.judge)(&stage, &events)
     }
 }
 

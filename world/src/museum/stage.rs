@@ -48,7 +48,7 @@ impl Stage {
 }
 
 /// Returns how events break a property, if they do. A judge may play other traces to find out.
-pub(super) type Judge = Box<dyn Fn(&Stage, &[Event]) -> Option<String>>;
+pub(super) type Judge = Box<dyn Fn(&Stage, &[Event]) -> Option<String> + Send + Sync>;
 
 /// The steps of the traces in a search.
 #[derive(Clone, Debug)]

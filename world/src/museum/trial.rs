@@ -6,12 +6,12 @@ use super::Property;
 use super::judge;
 use super::stage::{Alphabet, Judge, Stage, search};
 use super::step::{Deed, Event, Seen, Step, timed};
-use super::subject::{Ask, Foreign, Limiter, World};
+use super::subject::{Ask, Clocks, Foreign, Limiter, World};
 
 const S: u64 = 1_000_000;
 
 /// How many microseconds the clock of B is ahead.
-const CLOCKS: &[(char, i64)] = &[('B', 10 * S as i64)];
+const CLOCKS: Clocks = &[('B', 10 * S as i64)];
 
 /// The setup in which a limiter is tried.
 #[derive(Clone, Copy, Debug, Deserialize)]

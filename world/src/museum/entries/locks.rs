@@ -1,4 +1,4 @@
-//! Bugs of locks.
+//! Bugs of locks, and of clients that wait for their answers.
 
 use std::time::Duration;
 
@@ -6,231 +6,184 @@ use lockage_core::lock::{Answer, HoldId, Lock, OwnerId};
 use lockage_core::{Command, Record, Timestamp};
 use lockage_sim::store::RespValue;
 
-use super::{MS, S, a, b, c, number, pair, searched, searched_slowly};
-use crate::museum::step::{Deed, Hold, Seen, Step};
-use crate::museum::subject::{Ask, Foreign, Machine, ShippedLock, World};
-use crate::museum::{Entry, Exhibit, Kind, Property};
-use crate::museum::{judge, judge_lock};
-
-const SET_NX: &str = include_str!("../../../museum/lock_set_nx.lua");
-const UNLOCK_WHOEVER_ASKS: &str = include_str!("../../../museum/unlock_whoever_asks.lua");
-const REDLOCK_RB: &str = include_str!("../../../museum/redlock_rb_lock.lua");
-const REDISSON_LOCK: &str = include_str!("../../../museum/redisson_lock.lua");
-const REDISSON_UNLOCK: &str = include_str!("../../../museum/redisson_unlock.lua");
-const REDISSON_FENCED: &str = include_str!("../../../museum/redisson_fenced_lock.lua");
-const COUNTED_TOKEN: &str = include_str!("../../../museum/lock_with_counted_token.lua");
-const UNLOCK_ALL: &str = include_str!("../../../museum/unlock_all_holds.lua");
-const CLIENTS_CLOCK: &str = include_str!("../../../museum/lock_by_clients_clock.lua");
+use super::{MS, S, a, b, bug, c, lua, number, or_failed, own, pair};
+use crate::museum::stage::Judge;
+use crate::museum::step::Deed::{self, Arrive, Delete, GiveUp, Hear, Renew, Repeat, Send, Unlock};
+use crate::museum::step::Step::Wait;
+use crate::museum::step::{Hold, Seen};
+use crate::museum::subject::{Ask, Caller, Checks, ShippedLock, World};
+use crate::museum::{Entry, Kind, Property, judge, judge_lock};
 
 const LEASE: u64 = 10 * S;
 const LOCK: Deed = Deed::Lock(LEASE);
 const LINE_UP: Deed = Deed::LineUp(LEASE);
+const A_LEASE: &str = "a lease of 10 s";
 
 pub(super) fn entries() -> Vec<Entry> {
     vec![
-        Entry {
-            bug: Some(23),
-            name: "unlock-whoever-asks",
-            seen_in: "many",
-            kind: Kind::Script,
-            property: Property::L3,
-            about: "To unlock is to delete the key, whoever does it: also one whose own lease is \
-                long over.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(set_nx),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L3),
-                way: searched(&[a(LOCK), b(LOCK), a(Deed::Unlock), b(Deed::Unlock)], 4),
-            },
-        },
-        Entry {
-            bug: Some(24),
-            name: "renewal-resurrects",
-            seen_in: "redlock-rb",
-            kind: Kind::Script,
-            property: Property::L4,
-            about: "An extension takes the lock anew where it is gone. Its owner never hears that \
+        bug(23, "unlock-whoever-asks", "many")
+            .about(
+                "To unlock is to delete the key, whoever does it: also one whose own lease is long \
+                over.",
+                A_LEASE,
+            )
+            .breaks_law(Property::L3)
+            .client(set_nx)
+            .searched([a(LOCK), b(LOCK), a(Unlock), b(Unlock)], 4),
+        bug(24, "renewal-resurrects", "redlock-rb")
+            .about(
+                "An extension takes the lock anew where it is gone. Its owner never hears that \
                 somebody else may have had it.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(redlock_rb),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L4),
-                way: searched(&[a(LOCK), a(Deed::Renew(LEASE)), b(LOCK), Step::Wait(11 * S)], 4),
-            },
-        },
-        Entry {
-            bug: Some(27),
-            name: "retry-counts-twice",
-            seen_in: "Redisson#7367",
-            kind: Kind::Script,
-            property: Property::L10,
-            about: "An acquire whose answer was late is sent again, and taken for a re-entry: one \
+                A_LEASE,
+            )
+            .breaks_law(Property::L4)
+            .client(redlock_rb)
+            .searched([a(LOCK), a(Renew(LEASE)), b(LOCK), Wait(11 * S)], 4),
+        bug(25, "watchdog-outlives-unlock", "Redisson#7272")
+            .about(
+                "A client that is interrupted during its acquire unlocks, and finds no renewal to \
+                cancel. Then the answer arrives and starts one: the lock is renewed for ever, and \
+                nobody holds it.",
+                A_LEASE,
+            )
+            .waits(Property::L8, Checks { is_wanted: false, ..SHIPPED })
+            .searched([a(Send), a(Arrive), a(Hear), a(GiveUp), Wait(LEASE), b(LOCK)], 7),
+        bug(26, "acquired-and-expired", "node-redlock")
+            .about(
+                "The answer takes longer than the lease, and is handed out as a lock \
+                nevertheless.",
+                A_LEASE,
+            )
+            .waits(Property::L6, Checks { deadline: false, ..SHIPPED })
+            .searched([a(Send), a(Arrive), a(Hear), Wait(LEASE), b(LOCK)], 5),
+        bug(27, "retry-counts-twice", "Redisson#7367")
+            .about(
+                "An acquire whose answer was late is sent again, and taken for a re-entry: one \
                 unlock leaves the lock held.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(redisson),
-                shipped: ShippedLock::fresh(),
-                judge: judge::repeats_change_nothing(),
-                way: searched(&[a(LOCK), a(Deed::Repeat), a(Deed::Unlock)], 4),
-            },
-        },
-        Entry {
-            bug: Some(28),
-            name: "re-entry-shortens",
-            seen_in: "Redisson",
-            kind: Kind::Script,
-            property: Property::L4,
-            about: "Re-entry sets the lease to its own, also where the one that there is lasts \
-                longer.",
-            scene: "leases of 60 s and of 5 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(redisson),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L4),
-                way: searched(&[a(Deed::Lock(60 * S)), a(Deed::Lock(5 * S)), a(Deed::Unlock)], 4),
-            },
-        },
-        Entry {
-            bug: Some(29),
-            name: "re-entry-bumps-the-token",
-            seen_in: "Redisson",
-            kind: Kind::Script,
-            property: Property::L5,
-            about: "Each acquire increments the token, also re-entry: accesses with the owner's \
-                first token are refused from then on.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(|world, ask| fenced(world, ask, REDISSON_FENCED)),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L5),
-                way: searched_slowly(&[a(LOCK), a(Deed::Unlock), b(LOCK)], 4, MS),
-            },
-        },
-        Entry {
-            bug: Some(29),
-            name: "token-restarts",
-            seen_in: "Redisson",
-            kind: Kind::Script,
-            property: Property::L5,
-            about: "The token is a counter in a key. Once that is deleted it begins at 1, below \
+                A_LEASE,
+            )
+            .judged(Property::L10, judge::repeats_change_nothing())
+            .client(redisson)
+            .searched([a(LOCK), a(Repeat), a(Unlock)], 4),
+        bug(28, "re-entry-shortens", "Redisson")
+            .about(
+                "Re-entry sets the lease to its own, also where the existing one lasts longer.",
+                "leases of 60 s and of 5 s",
+            )
+            .breaks_law(Property::L4)
+            .client(redisson)
+            .searched([a(Deed::Lock(60 * S)), a(Deed::Lock(5 * S)), a(Unlock)], 4),
+        bug(29, "re-entry-bumps-the-token", "Redisson")
+            .about(
+                "Each acquire increments the token, also re-entry: accesses with the owner's first \
+                token are refused from then on.",
+                A_LEASE,
+            )
+            .breaks_law(Property::L5)
+            .client(|world, ask| fenced(world, ask, lua("redisson_fenced_lock")))
+            .searched_slowly([a(LOCK), a(Unlock), b(LOCK)], 4, MS),
+        bug(29, "token-restarts", "Redisson")
+            .about(
+                "The token is a counter in a key. Once that is deleted it begins at 1, below \
                 tokens that were given out.",
-            scene: "a lease of 10 s; each step takes 1 ms",
-            exhibit: || Exhibit {
-                broken: Foreign::by(|world, ask| fenced(world, ask, COUNTED_TOKEN)),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L5),
-                way: searched_slowly(&[a(LOCK), a(Deed::Unlock), a(Deed::Delete), b(LOCK)], 4, MS),
-            },
-        },
-        Entry {
-            bug: None,
-            name: "renewal-whoever-asks",
-            seen_in: "many",
-            kind: Kind::Flow,
-            property: Property::L3,
-            about: "A renewal sets the key's expiry, whoever sends it: also a former holder, which \
+                "a lease of 10 s; each step takes 1 ms",
+            )
+            .breaks_law(Property::L5)
+            .client(|world, ask| fenced(world, ask, lua("lock_with_counted_token")))
+            .searched_slowly([a(LOCK), a(Unlock), a(Delete), b(LOCK)], 4, MS),
+        own("renewal-whoever-asks", "many")
+            .about(
+                "A renewal sets the key's expiry, whoever sends it: also a former holder, which \
                 then believes that it holds the lock.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(set_nx),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L3),
-                way: searched(&[a(LOCK), a(Deed::Renew(LEASE)), b(Deed::Renew(LEASE))], 4),
-            },
-        },
-        Entry {
-            bug: None,
-            name: "lock-by-the-clients-clock",
-            seen_in: "the time before SET NX PX",
-            kind: Kind::Script,
-            property: Property::L1,
-            about: "Whether the lease is over is decided by the clock of whoever asks.",
-            scene: "a lease of 10 s; B's clock is 20 s ahead",
-            exhibit: || Exhibit {
-                broken: Foreign::by(by_clients_clock),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L1),
-                way: searched(&[a(LOCK), b(LOCK), Step::Wait(5 * S)], 4),
-            },
-        },
-        Entry {
-            bug: None,
-            name: "unlock-of-all-holds",
-            seen_in: "our own",
-            kind: Kind::Script,
-            property: Property::L2,
-            about: "The first release gives all holds back.",
-            scene: "a lease of 10 s",
-            exhibit: || Exhibit {
-                broken: Foreign::by(|world, ask| redisson_with(world, ask, UNLOCK_ALL)),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L2),
-                way: searched(&[a(LOCK), a(Deed::Unlock), b(LOCK)], 4),
-            },
-        },
-        Entry {
-            bug: None,
-            name: "back-to-the-end-of-the-line",
-            seen_in: "our own",
-            kind: Kind::Machine,
-            property: Property::L9,
-            about: "A waiter that polls goes to the end of the line.",
-            scene: "a lease of 10 s, places in line of 60 s",
-            exhibit: || Exhibit {
-                broken: Machine::of((None, 0, Vec::new()), back_to_the_end),
-                shipped: ShippedLock::fresh(),
-                judge: judge_lock::obeys(Property::L9),
-                way: searched(&[a(LOCK), a(Deed::Unlock), b(LINE_UP), c(LINE_UP)], 6),
-            },
-        },
+                A_LEASE,
+            )
+            .breaks_law(Property::L3)
+            .flow(set_nx)
+            .searched([a(LOCK), a(Renew(LEASE)), b(Renew(LEASE))], 4),
+        own("lock-by-the-clients-clock", "the time before SET NX PX")
+            .about(
+                "Whether the lease is over is decided by the clock of whoever asks.",
+                "a lease of 10 s; B's clock is 20 s ahead",
+            )
+            .breaks_law(Property::L1)
+            .client(by_clients_clock)
+            .searched([a(LOCK), b(LOCK), Wait(5 * S)], 4),
+        own("unlock-of-all-holds", "our own")
+            .about("The first release gives all holds back.", A_LEASE)
+            .breaks_law(Property::L2)
+            .client(|world, ask| redisson_with(world, ask, lua("unlock_all_holds")))
+            .searched([a(LOCK), a(Unlock), b(LOCK)], 4),
+        own("back-to-the-end-of-the-line", "our own")
+            .about(
+                "A waiter that polls goes to the end of the line.",
+                "a lease of 10 s, places in line of 60 s",
+            )
+            .breaks_law(Property::L9)
+            .machine((None, 0, Vec::new()), back_to_the_end)
+            .searched([a(LOCK), a(Unlock), b(LINE_UP), c(LINE_UP)], 6),
     ]
+}
+
+const SHIPPED: Checks = Checks { deadline: true, is_wanted: true };
+
+impl Entry {
+    /// Beside the shipped lock.
+    fn judged(self, property: Property, judge: Judge) -> Self {
+        Entry { shipped: Box::new(ShippedLock::fresh), ..self.killed_by(property, judge) }
+    }
+
+    fn breaks_law(self, law: Property) -> Self {
+        self.judged(law, judge_lock::obeys(law))
+    }
+
+    /// A client that waits for answers, with these checks alone.
+    fn waits(self, law: Property, checks: Checks) -> Self {
+        let judge = judge_lock::obeys_on_its_way(law, LEASE);
+        let broken = Box::new(move || Caller::of(LEASE, checks));
+        let shipped = Box::new(|| Caller::of(LEASE, SHIPPED));
+        Entry { kind: Kind::Flow, broken, shipped, ..self.killed_by(law, judge) }
+    }
 }
 
 fn set_nx(world: &mut World, ask: &Ask) -> Option<Seen> {
     let who = ask.who;
     match ask.deed {
         Deed::Lock(lease) => {
-            let taken = world.eval(SET_NX, "lock", &format!("{who} {}", lease / MS));
+            let taken = world.eval(lua("lock_set_nx"), "lock", &format!("{who} {}", lease / MS));
             Some(held(world, taken, None))
         }
-        Deed::Renew(lease) => {
+        Renew(lease) => {
             let done = world.command(&format!("PEXPIRE lock {}", lease / MS));
             Some(held(world, done, None))
         }
-        Deed::Unlock => Some(match number(&world.eval(UNLOCK_WHOEVER_ASKS, "lock", "")) {
-            Ok(1) => Seen::Released(0),
-            Ok(_) => Seen::Refused,
-            Err(error) => Seen::Failed(error),
-        }),
+        Unlock => Some(or_failed(&world.eval(lua("unlock_whoever_asks"), "lock", ""), |done| {
+            if done == 1 { Seen::Released(0) } else { Seen::Refused }
+        })),
         _ => None,
     }
 }
 
 fn redlock_rb(world: &mut World, ask: &Ask) -> Option<Seen> {
-    let (Deed::Lock(lease) | Deed::Renew(lease)) = ask.deed else { return None };
-    let done = world.eval(REDLOCK_RB, "lock", &format!("{} {} yes", ask.who, lease / MS));
+    let (Deed::Lock(lease) | Renew(lease)) = ask.deed else { return None };
+    let argv = format!("{} {} yes", ask.who, lease / MS);
+    let done = world.eval(lua("redlock_rb_lock"), "lock", &argv);
     Some(held(world, done, None))
 }
 
 fn redisson(world: &mut World, ask: &Ask) -> Option<Seen> {
-    redisson_with(world, ask, REDISSON_UNLOCK)
+    redisson_with(world, ask, lua("redisson_unlock"))
 }
 
 fn redisson_with(world: &mut World, ask: &Ask, unlock: &str) -> Option<Seen> {
     let argv = |lease| format!("{} {}", lease / MS, ask.who);
     match ask.deed {
         Deed::Lock(lease) => {
-            let holds = world.eval(REDISSON_LOCK, "lock", &argv(lease));
+            let holds = world.eval(lua("redisson_lock"), "lock", &argv(lease));
             Some(held(world, holds, None))
         }
-        Deed::Unlock => Some(match world.eval(unlock, "lock", &argv(LEASE)) {
+        Unlock => Some(match world.eval(unlock, "lock", &argv(LEASE)) {
             RespValue::Nil => Seen::Refused,
-            left => match number(&left) {
-                Ok(left) => Seen::Released(u64::try_from(left).ok()?),
-                Err(error) => Seen::Failed(error),
-            },
+            left => or_failed(&left, |left| Seen::Released(left.unsigned_abs())),
         }),
         _ => None,
     }
@@ -240,14 +193,11 @@ fn fenced(world: &mut World, ask: &Ask, lock: &str) -> Option<Seen> {
     match ask.deed {
         Deed::Lock(lease) => {
             let reply = world.eval(lock, "lock token", &format!("{} {}", lease / MS, ask.who));
-            Some(match pair(&reply) {
-                Ok((holds, token)) => {
-                    held(world, RespValue::Integer(holds), u64::try_from(token).ok())
-                }
-                Err(error) => Seen::Failed(error),
-            })
+            Some(pair(&reply).map_or_else(Seen::Failed, |(holds, token)| {
+                held(world, RespValue::Integer(holds), u64::try_from(token).ok())
+            }))
         }
-        Deed::Delete => {
+        Delete => {
             world.command("DEL lock");
             world.command("DEL token");
             Some(Seen::Nothing)
@@ -260,7 +210,7 @@ fn by_clients_clock(world: &mut World, ask: &Ask) -> Option<Seen> {
     let Deed::Lock(lease) = ask.deed else { return None };
     let ahead = if ask.who == 'B' { 20 * S } else { 0 };
     let argv = format!("{} {}", (ask.now_us + ahead) / MS, lease / MS);
-    let taken = world.eval(CLIENTS_CLOCK, "lock", &argv);
+    let taken = world.eval(lua("lock_by_clients_clock"), "lock", &argv);
     Some(held(world, taken, None))
 }
 
@@ -299,7 +249,7 @@ fn back_to_the_end(
             }
             lock.acquire(owner, id, Timestamp::MAX).queued(span)
         }
-        Deed::Unlock => lock.release(owner, held.pop().unwrap_or(id)),
+        Unlock => lock.release(owner, held.pop().unwrap_or(id)),
         _ => return None,
     };
     Some(match operation.apply(slot, now).ok()?.answer {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_sim::store::{RespValue, SimStore};
 
-use super::{since_epoch, timestamp};
+use super::{Clocks, since_epoch, timestamp};
 use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Seen, Step, seconds};
 
@@ -33,7 +33,7 @@ pub(in crate::museum) struct Foreign {
     world: World,
     client: Client,
     /// How many microseconds the clocks of these clients are ahead.
-    clocks: &'static [(char, i64)],
+    clocks: Clocks,
     /// The last deed of each client, for repetitions.
     latest: BTreeMap<char, Deed>,
 }
@@ -47,7 +47,7 @@ impl Foreign {
 
     /// Creates a store whose clients use clocks that are ahead by these microseconds.
     pub(in crate::museum) fn by_clocks(
-        clocks: &'static [(char, i64)],
+        clocks: Clocks,
         client: impl Fn(&mut World, &Ask) -> Option<Seen> + 'static,
     ) -> Box<dyn Subject> {
         let store = SimStore::new().expect("Lua gets its memory");

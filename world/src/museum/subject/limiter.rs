@@ -8,7 +8,7 @@ use lockage_core::{
 };
 use lockage_sim::store::{RespValue, SimError, SimStore};
 
-use super::timestamp;
+use super::{Clocks, timestamp};
 use crate::museum::stage::Subject;
 use crate::museum::step::{Deed, Seen, Step};
 
@@ -23,7 +23,7 @@ pub(in crate::museum) struct Limiter {
     limit: Limit,
     /// How many microseconds the clocks of these clients are ahead. If any are given, clients use
     /// their own clocks.
-    clocks: &'static [(char, i64)],
+    clocks: Clocks,
     has_ids: bool,
     requests: u128,
     latest: BTreeMap<char, Acquire>,
@@ -42,10 +42,7 @@ impl Limiter {
     }
 
     /// Creates a limiter whose clients use clocks that are ahead by these microseconds.
-    pub(in crate::museum) fn by_clocks(
-        spec: &str,
-        clocks: &'static [(char, i64)],
-    ) -> Box<dyn Subject> {
+    pub(in crate::museum) fn by_clocks(spec: &str, clocks: Clocks) -> Box<dyn Subject> {
         Box::new(Limiter { clocks, ..Limiter::of(spec) })
     }
 

@@ -7,7 +7,7 @@ use crate::museum::step::{Deed, Seen, Step};
 
 /// Applies a client's deed to a state, at a time in microseconds from the beginning; returns
 /// nothing if there is no such deed.
-type Run<S> = fn(&mut S, u64, char, Deed) -> Option<Seen>;
+pub(in crate::museum) type Run<S> = fn(&mut S, u64, char, Deed) -> Option<Seen>;
 
 /// A machine with a bug.
 pub(in crate::museum) struct Machine<S> {

@@ -13,7 +13,10 @@ pub(super) use foreign::Foreign;
 pub use foreign::{Ask, World};
 pub(super) use limiter::Limiter;
 pub(super) use lock::ShippedLock;
-pub(super) use machine::Machine;
+pub(super) use machine::{Machine, Run};
+
+/// By how many microseconds the clocks of these clients are ahead.
+pub(super) type Clocks = &'static [(char, i64)];
 
 /// The beginning of traces: 2026-01-01 00:00:01 UTC, a real time, in whose digits bugs hide. It is
 /// in the middle of two seconds of the calendar.
