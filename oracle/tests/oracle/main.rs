@@ -4,7 +4,6 @@
 mod adjustments;
 mod fenced;
 mod flows;
-mod foreign;
 mod latch;
 mod limiter_properties;
 mod lines;
@@ -20,5 +19,9 @@ mod rw_lock;
 mod scripts;
 mod semaphore;
 mod stored_limits;
-mod three_way;
 mod turns;
+
+/// The shipped scripts in the simulated store.
+mod three_way {
+    lockage_oracle::three_way!(lockage_sim::store::SimPlace::new().expect("Lua gets its memory"));
+}

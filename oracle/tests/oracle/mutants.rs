@@ -1,349 +1,290 @@
-//! The suite has teeth: bugs that others shipped, put into scripts one line at a time, and killed
-//! by the same checks that the real ones pass.
-//!
-//! Each mutant is a source, correct as it stands, with one text replaced. On the same cases the
-//! source passes and the mutant fails. The numbers are those of the bugs in the contract.
-
-mod requests;
+//! The properties of limiters have teeth: each kills shipped scripts with one text replaced, some of them bugs that
+//! others shipped, whose numbers are those of the museum. On the same cases the script as it is shipped passes.
 
 use std::cell::RefCell;
 
-use lockage_core::ScriptId;
+use lockage_core::ScriptId::{
+    self, FixedWindowAcquire, LeakyBucketAcquire, LeakyBucketCancel, LimiterAcquire, LimiterAdjust,
+    LimiterPeek, SlidingLogAcquire, TokenBucketAcquire,
+};
 use lockage_oracle::config::{Config, Kind, Limits, Shape};
 use lockage_oracle::place::Time;
 use lockage_oracle::properties::{self, Check, kills};
 use lockage_oracle::strategies::{
-    self, Ask, Cost, Move, Step, Trace, adjusted_trace, forward, forward_trace,
-    unrepeated_adjusted_trace,
+    self, Ask, Trace, adjusted_trace, forward, forward_trace, mixed_turn_trace, request_trace,
+    turn_trace, unrepeated_adjusted_trace, unrepeated_request_trace,
 };
 use lockage_oracle::subject::{Limiter, Machine};
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
 
-use super::foreign::Foreign;
+use super::scripts::broken;
 
 const CASES: u32 = 600;
 const STEPS: usize = 24;
 
-const COUNTER: &str = include_str!("../../mutants/plain_counter.lua");
-const LOG: &str = include_str!("../../mutants/plain_log.lua");
-const GCRA: &str = include_str!("../../mutants/plain_gcra.lua");
-
-const US: u64 = 1;
-const MS: u64 = 1_000;
-const SECOND: u64 = 1_000_000;
-
-#[test]
-fn bug_2_a_ttl_that_every_hit_refreshes_is_killed_by_d1() {
-    let mutant = broken(
-        COUNTER,
-        "if used == tonumber(ARGV[5]) then redis.call('PEXPIRE', KEYS[1], window - 1) end",
-        "redis.call('PEXPIRE', KEYS[1], window - 1)",
-    );
-    killed(COUNTER, &mutant, plain_trace(Kind::FixedWindow, MS), |source, trace| {
-        properties::d1_denies_as_the_reference(&mut foreign(source, trace, MS), trace)
-    });
-    // The story as reported: 2 per 6 s, and a hit every 5 s is denied forever.
-    let config = Config::window(Kind::FixedWindow, 2, 6_000);
-    let every_5_s = Step { moved: Move::Tick(5_000), ask: Ask::Acquire(Cost::Units(1)) };
-    let steps = vec![every_5_s; 6];
-    let story = Trace { limits: config.into(), start_us: 1_763_700_000_000, earliest_us: 0, steps };
-    let told =
-        |source| properties::d1_denies_as_the_reference(&mut foreign(source, &story, MS), &story);
-    assert_eq!(told(COUNTER), Ok(()));
-    assert!(told(&mutant).is_err());
-}
-
-#[test]
-fn bug_3_denials_that_consume_the_rest_are_killed_by_d5() {
-    let burned = "if least > 0 and in_time() then cost = math.min(cost, least)";
-    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, burned));
-}
-
-#[test]
-fn bug_4_a_check_that_ignores_the_cost_is_killed_by_d5() {
-    let ignored = "if least >= 1 and in_time() then";
-    killed_by_d5(&Shipped::broken(ScriptId::LimiterAcquire, ADMITS, ignored));
-}
-
-#[test]
-fn bug_6_an_off_by_one_is_killed_by_d1() {
-    let mutant =
-        Shipped::broken(ScriptId::LimiterAcquire, ADMITS, "if cost < least and in_time() then");
-    mutant.killed(forward_trace(Shape::Several, STEPS), |simulated, trace| {
-        properties::d1_equals_the_reference(simulated, trace)
-    });
-    let mutant = Shipped::broken(
-        ScriptId::LimiterAdjust,
-        "math.min(amount, remaining())",
-        "math.min(amount, max(0, remaining() - 1))",
-    );
-    for kind in Kind::ALL {
-        mutant.killed(forward(adjusted_trace(kind, STEPS)), |simulated, trace| {
-            properties::d1_equals_the_reference(simulated, trace)
-        });
-    }
-}
-
-#[test]
-fn bug_21_a_refund_that_comes_back_a_second_time_is_killed_by_e2() {
-    let mutant = Shipped::broken(
-        ScriptId::LimiterAdjust,
-        "log.used = log.used - math.min(log.used, cost)",
-        "log.used = log.used - math.min(log.used, 2 * cost)",
-    );
-    let traces = forward(unrepeated_adjusted_trace(Kind::SlidingLog, 2 * STEPS));
-    mutant.killed(traces, |simulated, trace| {
-        properties::admitted_stays_within_the_envelope(simulated, trace)
-    });
-}
-
-#[test]
-fn bug_21_a_refund_that_is_done_again_is_killed_by_d11() {
-    let mutant = Shipped::broken(
-        ScriptId::LimiterAdjust,
-        "local again = repeated(amount, letter)",
-        "local again",
-    );
-    let shift = prop_oneof![Just(0), any::<i64>()];
-    let repeats = prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16);
-    let traces = forward(unrepeated_adjusted_trace(Shape::Several, STEPS));
-    mutant.killed((traces, repeats), |simulated, (trace, repeats)| {
-        let plain = &mut Machine::new(trace.limits.limit());
-        properties::d11_repeats_change_nothing(plain, simulated, trace, repeats)
-    });
-}
+/// A script, the text that is replaced, by what, and what it is put through.
+type Mutant<I> = (ScriptId, &'static str, &'static str, BoxedStrategy<I>);
 
 /// Where the script for any limit decides.
 const ADMITS: &str = "if cost <= least and in_time() then";
 
-fn killed_by_d5(mutant: &Shipped) {
+const OFF_BY_ONE: &str = "if cost < least and in_time() then";
+
+#[test]
+fn d1_kills_other_decisions_than_the_reference() {
+    let (bare, head) = ("math.min(amount, remaining())", "head .. before .. behind");
+    let patience = "last + math.ceil(deficit / rate) - now > max_wait";
+    let adjusted = |kind| forward(adjusted_trace(kind, STEPS));
+    let turns =
+        forward(mixed_turn_trace(2 * STEPS)).prop_map(without(|ask| matches!(ask, Ask::Reset)));
+    let mutants = [
+        (LimiterAcquire, ADMITS, OFF_BY_ONE, forward_trace(Shape::Several, STEPS)),
+        // Bug 5: numbers compared as text.
+        (
+            FixedWindowAcquire,
+            "if cost <= left then",
+            "if tostring(cost) <= tostring(left) then",
+            forward_trace(Kind::FixedWindow, STEPS),
+        ),
+        // Bug 13: an entry counts at its expiry.
+        (
+            SlidingLogAcquire,
+            "local gone = clock - window",
+            "local gone = clock - window - 1",
+            forward_trace(Kind::SlidingLog, STEPS),
+        ),
+        // The patience of a caller does not count.
+        (
+            LeakyBucketAcquire,
+            patience,
+            "last - now > max_wait",
+            forward(turn_trace(Kind::LeakyBucket, STEPS)),
+        ),
+        // A cancelled turn forgets requests.
+        (LeakyBucketCancel, head, "head .. before", turns.boxed()),
+    ];
+    let one_less = "math.min(amount, max(0, remaining() - 1))";
+    let adjusts = Kind::ALL.map(|kind| (LimiterAdjust, bare, one_less, adjusted(kind)));
+    killed(mutants.into_iter().chain(adjusts), |store, trace| {
+        properties::d1_equals_the_reference(&mut one(store, &trace.limits), trace)
+    });
+}
+
+/// Bug 6.
+#[test]
+fn d1_kills_a_denial_of_exactly_all_that_remains() {
+    let traces = forward_trace(Shape::Several, STEPS);
+    killed([(LimiterAcquire, ADMITS, OFF_BY_ONE, traces)], |store, trace| {
+        properties::d1_denies_as_the_reference(&mut one(store, &trace.limits), trace)
+    });
+}
+
+/// Bug 9, upside down: one more is left than can be admitted.
+#[test]
+fn d4_kills_a_remaining_that_is_one_too_high() {
+    let used = "local state = part.is_log and {part.used, last} or";
+    let less = "local state = part.is_log and {max(0, part.used - 1), last} or";
+    let input = (forward_trace(Kind::SlidingLog, STEPS), 1..=9_u64).boxed();
+    killed([(LimiterPeek, used, less, input)], |store, (trace, cost)| {
+        properties::d4_remaining_is_exact(&mut one(store, &trace.limits), trace, *cost)
+    });
+}
+
+/// Bug 15.
+#[test]
+fn d2_kills_a_wait_that_is_rounded_down() {
+    let wait = "log.freed = goal, (time or at) + log.window";
+    let rounded = "log.freed = goal, now + floor(((time or at) + log.window - now) / 1000) * 1000";
+    let input = (forward_trace(Kind::SlidingLog, STEPS), 1..=9_u64).boxed();
+    killed([(LimiterPeek, wait, rounded, input)], |store, (trace, cost)| {
+        properties::d2_retry_after_is_minimal(&mut one(store, &trace.limits), trace, *cost)
+    });
+}
+
+#[test]
+fn d5_kills_denials_that_charge() {
     // At the times of the steps: a step back does not bring back a record that a store lets expire.
     let probes = prop::collection::vec((0..STEPS, Just(0), 1..=20_u64), 1..8);
-    let input = (forward_trace(Shape::Several, STEPS), probes);
-    killed(mutant.source, &mutant.mutated, input, |source, (trace, probes)| {
-        let (store, limit) = (mutant.store(source), trace.limits.limit());
-        let plain = Limiter::on(Simulated::new(&store, Time::Store, "plain"), limit);
-        let mut probed = Limiter::on(Simulated::new(&store, Time::Store, "probed"), limit);
+    let input = (forward_trace(Shape::Several, STEPS), probes).boxed();
+    let mutants = [
+        // Bug 3: denied requests burn what is left.
+        "if least > 0 and in_time() then cost = math.min(cost, least)",
+        // Bug 4: the check ignores the cost.
+        "if least >= 1 and in_time() then",
+    ];
+    let mutants = mutants.map(|to| (LimiterAcquire, ADMITS, to, input.clone()));
+    killed(mutants, |store, (trace, probes)| {
+        let plain = key(store, &trace.limits, "plain");
+        let mut probed = key(store, &trace.limits, "probed");
         properties::d5_probes_are_transparent(plain, &mut probed, trace, probes)
     });
 }
 
+/// Bug 17.
 #[test]
-fn bug_5_a_number_compared_with_a_string_is_killed_by_d1() {
-    let mutant = broken(COUNTER, "used == tonumber(ARGV[5])", "used == ARGV[5]");
-    killed(COUNTER, &mutant, plain_trace(Kind::FixedWindow, MS), |source, trace| {
-        properties::d1_denies_as_the_reference(&mut foreign(source, trace, MS), trace)
-    });
-}
-
-#[test]
-fn bug_5_numbers_compared_as_strings_are_killed_by_d1() {
-    let mutant = Shipped::broken(
-        ScriptId::FixedWindowAcquire,
-        "if cost <= left then",
-        "if tostring(cost) <= tostring(left) then",
-    );
-    mutant.killed(forward_trace(Kind::FixedWindow, STEPS), |simulated, trace| {
-        properties::d1_equals_the_reference(simulated, trace)
-    });
-}
-
-#[test]
-fn bug_9_a_floating_tat_is_killed_by_d1_and_d4() {
-    let mutant = broken(GCRA, "return math.floor(left + 0.001)", "return left");
-    killed(GCRA, &mutant, plain_trace(Kind::TokenBucket, SECOND), |source, trace| {
-        properties::d1_denies_as_the_reference(&mut foreign(source, trace, SECOND), trace)
-    });
-    // One unit too few remain also where no request is denied yet: the reply drops the fraction of
-    // 8.99999.
-    killed(GCRA, &mutant, plain_trace(Kind::TokenBucket, SECOND), |source, trace| {
-        properties::d4_remaining_is_exact(&mut foreign(source, trace, SECOND), trace, 1)
-    });
-}
-
-#[test]
-fn bug_11_members_that_lose_their_microseconds_are_killed_by_e2() {
-    let mutant = broken(LOG, "string.format('%.0f-%d', now, used)", "now .. ''");
-    killed(LOG, &mutant, plain_trace(Kind::SlidingLog, US), |source, trace| {
-        properties::admitted_stays_within_the_envelope(&mut foreign(source, trace, US), trace)
-    });
-}
-
-#[test]
-fn bug_11_entries_that_lose_their_microseconds_are_killed_by_e2() {
-    let mutant = Shipped::broken(
-        ScriptId::SlidingLogAcquire,
-        "entry = struct.pack('<dd', clock, added)",
-        "entry = struct.pack('<dd', tonumber(clock .. ''), added)",
-    );
-    mutant.killed(forward_trace(Kind::SlidingLog, 2 * STEPS), |simulated, trace| {
-        properties::admitted_stays_within_the_envelope(simulated, trace)
-    });
-}
-
-#[test]
-fn bug_13_counting_before_pruning_is_killed_by_d1() {
-    let prune = "redis.call('ZREMRANGEBYSCORE', KEYS[1], 0, now - window)\n";
-    let count = "local used = redis.call('ZCARD', KEYS[1])\n";
-    let mutant = broken(LOG, &format!("{prune}{count}"), &format!("{count}{prune}"));
-    killed(LOG, &mutant, plain_trace(Kind::SlidingLog, US), |source, trace| {
-        properties::d1_denies_as_the_reference(&mut foreign(source, trace, US), trace)
-    });
-}
-
-#[test]
-fn bug_13_an_entry_that_counts_at_its_expiry_is_killed_by_d1() {
-    let mutant = Shipped::broken(
-        ScriptId::SlidingLogAcquire,
-        "local gone = clock - window",
-        "local gone = clock - window - 1",
-    );
-    mutant.killed(forward_trace(Kind::SlidingLog, STEPS), |simulated, trace| {
-        properties::d1_equals_the_reference(simulated, trace)
-    });
-}
-
-#[test]
-fn bug_15_a_wait_that_is_rounded_down_is_killed_by_d2() {
-    let peek = Shipped::broken(
-        ScriptId::LimiterPeek,
-        "log.freed = goal, (time or at) + log.window",
-        "log.freed = goal, now + floor(((time or at) + log.window - now) / 1000) * 1000",
-    );
-    let input = (forward_trace(Kind::SlidingLog, STEPS), 1..=9_u64);
-    peek.killed(input, |simulated, (trace, cost)| {
-        properties::d2_retry_after_is_minimal(simulated, trace, *cost)
-    });
-}
-
-#[test]
-fn bug_17_a_floored_refill_is_killed_by_d6() {
-    let mutant = Shipped::broken(
-        ScriptId::TokenBucketAcquire,
-        "(now - last) * rate",
-        "math.floor((now - last) * rate / unit) * unit",
-    );
+fn d6_kills_a_floored_refill() {
+    let (exact, floored) = ("(now - last) * rate", "math.floor((now - last) * rate / unit) * unit");
     let polls = prop::collection::vec((0..=20_u64, 1..=2_u64), 1..STEPS);
-    let input = (strategies::config(Kind::TokenBucket), polls);
-    let check = |script: &Shipped, source: &str, (config, polls): &(Config, Vec<(u64, u64)>)| {
-        let (store, limit) = (script.store(source), config.limit());
-        let mut polled = Limiter::on(Simulated::new(&store, Time::Store, "polled"), limit);
-        let mut alone = Limiter::on(Simulated::new(&store, Time::Store, "alone"), limit);
+    let input = (strategies::config(Kind::TokenBucket), polls).boxed();
+    let check = |store: &_, (config, polls): &(Config, Vec<(u64, u64)>)| {
+        let limits = Limits::from(*config);
+        let [mut polled, mut alone] = ["polled", "alone"].map(|id| key(store, &limits, id));
         let start = (config.capacity(), 1_763_700_000_000_000);
         properties::d6_refill_composes(&mut polled, &mut alone, start, polls, 0)
     };
-    killed(mutant.source, &mutant.mutated, input, |source, input| check(&mutant, source, input));
+    killed([(TokenBucketAcquire, exact, floored, input)], check);
 }
 
 #[test]
-fn bug_22_removing_by_rank_is_killed_by_e2() {
-    let mutant = broken(LOG, "ZREMRANGEBYSCORE", "ZREMRANGEBYRANK");
-    killed(LOG, &mutant, plain_trace(Kind::SlidingLog, US), |source, trace| {
-        properties::admitted_stays_within_the_envelope(&mut foreign(source, trace, US), trace)
+fn d11_kills_requests_that_are_done_again() {
+    let (remembered, not) = ("max(kept, blocked or 0)", "blocked or 0");
+    let mutants = [
+        // A request is charged twice.
+        (TokenBucketAcquire, "id then\n  if are_known then", "id then\n  if false then"),
+        (LimiterAcquire, "  if id then", "  if false then"),
+        // The record does not outlive its requests.
+        (TokenBucketAcquire, "new_till = math.max(till, kept)", "new_till = till"),
+        (LimiterAcquire, remembered, not),
+    ];
+    let mutants = mutants.map(|(script, from, to)| {
+        let traces = forward(unrepeated_request_trace(remembering(script), STEPS));
+        (script, from, to, (traces, repeats()).boxed())
+    });
+    // Bug 21: a refund is done again.
+    let (known, again) = ("local again = repeated(amount, letter)", "local again");
+    let adjusted = forward(unrepeated_adjusted_trace(Shape::Several, STEPS));
+    let refund = (LimiterAdjust, known, again, (adjusted, repeats()).boxed());
+    killed(mutants.into_iter().chain([refund]), |store, (trace, repeats)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        let mut repeated = one(store, &trace.limits);
+        properties::d11_repeats_change_nothing(plain, &mut repeated, trace, repeats)
     });
 }
 
 #[test]
-fn bug_22_seconds_mixed_with_milliseconds_are_killed_by_e2() {
-    // Scores in milliseconds, the window still in seconds.
-    let mutant = broken(
-        LOG,
-        "'ZREMRANGEBYSCORE', KEYS[1], 0, now - window",
-        "'ZREMRANGEBYSCORE', KEYS[1], 0, now - window / 1000",
-    );
-    killed(LOG, &mutant, plain_trace(Kind::SlidingLog, MS), |source, trace| {
-        properties::admitted_stays_within_the_envelope(&mut foreign(source, trace, MS), trace)
+fn d11_kills_denied_ids_that_are_remembered() {
+    let mutants = [
+        (TokenBucketAcquire, "if not changed then", "if not changed and not id then"),
+        (LimiterAcquire, "if not admitted then id = nil end", "admitted = admitted or id"),
+    ];
+    let mutants = mutants.map(|(script, from, to)| {
+        (script, from, to, forward(request_trace(remembering(script), STEPS)))
+    });
+    killed(mutants, |store, trace| {
+        let fresh = &mut Machine::new(trace.limits.limit());
+        let mut denied = one(store, &trace.limits);
+        properties::d11_a_denied_id_is_a_new_attempt(&mut denied, fresh, trace)
     });
 }
 
-/// A shipped script, and the same with one text replaced.
-struct Shipped {
-    id: ScriptId,
-    source: &'static str,
-    mutated: String,
+#[test]
+fn d11_kills_an_id_that_is_remembered_for_too_long() {
+    let mutants = [
+        (TokenBucketAcquire, "now < struct.unpack('<d', record, place + 16)", "true"),
+        (LimiterAcquire, "now < tonumber(till) and", "true and"),
+    ];
+    let mutants = mutants.map(|(script, from, to)| {
+        let traces = forward(request_trace(remembering(script), STEPS));
+        (script, from, to, (traces, 2..=40_u64).boxed())
+    });
+    killed(mutants, |store, (trace, remember_us)| {
+        let fresh = &mut Machine::new(trace.limits.limit());
+        let mut again = one(store, &trace.limits);
+        properties::d11_after_r_an_id_is_new(&mut again, fresh, trace, (1, *remember_us))
+    });
 }
 
-impl Shipped {
-    fn broken(id: ScriptId, from: &str, to: &str) -> Self {
-        let source = lockage_lua::script(id).source();
-        Shipped { id, source, mutated: broken(source, from, to) }
+#[test]
+fn d14_kills_cancels_that_are_not_exact() {
+    let taken = forward(turn_trace(Kind::LeakyBucket, STEPS))
+        .prop_map(without(|ask| matches!(ask, Ask::CancelTurn(_))));
+    let input = (taken, prop::collection::vec((0..STEPS, 0..STEPS), 1..32)).boxed();
+    let mutants = [
+        (LeakyBucketCancel, "if now >= turn then", "if now > turn then", input.clone()),
+        (LeakyBucketCancel, "if state ~= after then", "if not state then", input),
+    ];
+    killed(mutants, |store, (trace, cancels)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        let mut cancelled = one(store, &trace.limits);
+        properties::d14_what_is_not_exact_changes_nothing(plain, &mut cancelled, trace, cancels)
+    });
+}
+
+#[test]
+fn d14_kills_a_cancel_that_keeps_the_charge() {
+    let others = (0..STEPS, [1..=9_u64, 1..=9_u64], 0..=40_u64);
+    let input = (forward_trace(Kind::LeakyBucket, STEPS), prop::collection::vec(others, 1..16));
+    let (before, after) = ("head .. before .. behind", "head .. after .. behind");
+    killed([(LeakyBucketCancel, before, after, input.boxed())], |store, (trace, others)| {
+        let plain = &mut Machine::new(trace.limits.limit());
+        let mut cancelled = one(store, &trace.limits);
+        properties::d14_a_cancelled_turn_was_never_asked_for(plain, &mut cancelled, trace, others)
+    });
+}
+
+#[test]
+fn e2_kills_logs_that_admit_too_much() {
+    let mutants = [
+        // Bug 11: entries lose their microseconds.
+        (
+            SlidingLogAcquire,
+            "entry = struct.pack('<dd', clock, added)",
+            "entry = struct.pack('<dd', tonumber(clock .. ''), added)",
+            forward_trace(Kind::SlidingLog, 2 * STEPS),
+        ),
+        // Bug 21: a refund comes back a second time.
+        (
+            LimiterAdjust,
+            "log.used = log.used - math.min(log.used, cost)",
+            "log.used = log.used - math.min(log.used, 2 * cost)",
+            forward(unrepeated_adjusted_trace(Kind::SlidingLog, 2 * STEPS)),
+        ),
+    ];
+    killed(mutants, |store, trace| {
+        properties::admitted_stays_within_the_envelope(&mut one(store, &trace.limits), trace)
+    });
+}
+
+/// Checks that on the same case the shipped script passes and the mutant fails.
+fn killed<I: std::fmt::Debug>(
+    mutants: impl IntoIterator<Item = Mutant<I>>,
+    check: impl Fn(&RefCell<SimStore>, &I) -> Check,
+) {
+    for (script, from, to, inputs) in mutants {
+        let shipped = lockage_lua::script(script).source();
+        let mutant = broken(shipped, from, to);
+        let on = |source: &str, input: &I| {
+            let store = SimStore::new().expect("Lua gets its memory");
+            check(&RefCell::new(store.with_script(script, source)), input)
+        };
+        let killed = kills(CASES, &inputs, |input| on(shipped, input), |input| on(&mutant, input));
+        assert_eq!(killed, Ok(()), "{script:?} with {to}");
     }
+}
 
-    fn store(&self, source: &str) -> RefCell<SimStore> {
-        let store = SimStore::new().expect("Lua gets its memory");
-        RefCell::new(store.with_script(self.id, source))
+fn one<'s>(store: &'s RefCell<SimStore>, limits: &Limits) -> Limiter<Simulated<'s>> {
+    key(store, limits, "one")
+}
+
+fn key<'s>(store: &'s RefCell<SimStore>, limits: &Limits, id: &str) -> Limiter<Simulated<'s>> {
+    Limiter::on(Simulated::new(store, Time::Store, id), limits.limit())
+}
+
+/// The kind of limit with which a script that remembers requests is tried: one for the fast path, one for the slow path.
+fn remembering(script: ScriptId) -> Kind {
+    if script == TokenBucketAcquire { Kind::TokenBucket } else { Kind::SlidingLog }
+}
+
+/// Repetitions: before which step, of which request, and how far off.
+fn repeats() -> impl Strategy<Value = Vec<(usize, usize, i64)>> {
+    let shift = prop_oneof![Just(0), any::<i64>()];
+    prop::collection::vec((0..STEPS, 0..8_usize, shift), 1..16)
+}
+
+fn without(is_left_out: fn(&Ask) -> bool) -> impl Fn(Trace) -> Trace {
+    move |mut trace| {
+        trace.steps.retain(|step| !is_left_out(&step.ask));
+        trace
     }
-
-    /// Checks that the shipped source passes and the mutant fails.
-    fn killed<S>(&self, input: S, check: impl Fn(&mut Limiter<Simulated<'_>>, &S::Value) -> Check)
-    where
-        S: Strategy,
-        S::Value: HasLimits,
-    {
-        killed(self.source, &self.mutated, input, |source, input| {
-            let store = self.store(source);
-            let key = Simulated::new(&store, Time::Store, "one");
-            check(&mut Limiter::on(key, input.limits().limit()), input)
-        });
-    }
-}
-
-/// An input with its limits.
-trait HasLimits: std::fmt::Debug {
-    fn limits(&self) -> &Limits;
-}
-
-impl HasLimits for Trace {
-    fn limits(&self) -> &Limits {
-        &self.limits
-    }
-}
-
-impl<T: std::fmt::Debug> HasLimits for (Trace, T) {
-    fn limits(&self) -> &Limits {
-        &self.0.limits
-    }
-}
-
-/// Returns `source` with one text replaced.
-fn broken(source: &str, from: &str, to: &str) -> String {
-    assert_eq!(source.matches(from).count(), 1, "the text to break is there once: {from}");
-    source.replacen(from, to, 1)
-}
-
-/// Checks that on the same case `source` passes and `mutant` fails.
-fn killed<S: Strategy>(
-    source: &str,
-    mutant: &str,
-    input: S,
-    check: impl Fn(&str, &S::Value) -> Check,
-) where
-    S::Value: std::fmt::Debug,
-{
-    kills(CASES, &input, |input| check(source, input), |input| check(mutant, input));
-}
-
-fn foreign(source: &str, trace: &Trace, tick_us: u64) -> Foreign {
-    Foreign::new(source, *trace.limits.only(), tick_us)
-}
-
-/// Traces that plain scripts understand: costs of 1 one at a time, small limits, times that their
-/// ticks can count, and a clock that does not step back.
-fn plain_trace(kind: Kind, tick_us: u64) -> impl Strategy<Value = Trace> {
-    let window =
-        (1..=10_u64, 2..=30_u64).prop_map(move |(limit, span)| Config::window(kind, limit, span));
-    let bucket = (1..=10_u64, 2..=30_u64, 1..=10_u64)
-        .prop_map(move |(amount, span, burst)| Config::bucket(kind, amount, span, burst));
-    let config = if kind == Kind::TokenBucket { bucket.boxed() } else { window.boxed() };
-    let start_us = 1_763_700_000_000_000 / tick_us;
-    (config, forward_trace(kind, 2 * STEPS)).prop_map(move |(config, mut trace)| {
-        for step in &mut trace.steps {
-            step.ask = Ask::Acquire(Cost::Units(1));
-            if let Move::Far(_) = step.moved {
-                step.moved = Move::Stay;
-            }
-        }
-        Trace { limits: config.into(), start_us, ..trace }
-    })
 }

@@ -76,7 +76,7 @@ fn killed<S: Strategy<Value: std::fmt::Debug>>(
         let store = RefCell::new(store.with_script(id, source));
         move |input: &S::Value| check(&mut emptied(&store, Time::Store), input)
     };
-    kills(400, &input, on(source), on(&source.replacen(from, to, 1)));
+    assert_eq!(kills(400, &input, on(source), on(&source.replacen(from, to, 1))), Ok(()));
 }
 
 /// Empties a store, and returns its only key.
