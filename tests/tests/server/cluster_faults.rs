@@ -21,31 +21,31 @@ fn name<C: Client>(fault: &str) -> String {
     format!("{} on a cluster, {fault}", C::NAME)
 }
 
-async fn slot_moved<C: Client>() {
+async fn has_a_slot_moved<C: Client>() {
     let all = Cluster::start();
     let stores = [C::patient_store(&all), C::patient_store(&all)];
     cluster::slot_moved(&name::<C>("slot moved"), &all, stores).await;
 }
 
-async fn failed_over_by_hand<C: Client>() {
+async fn is_failed_over_by_hand<C: Client>() {
     let all = Cluster::start();
     let store = C::store(&all);
     cluster::failed_over_by_hand(&name::<C>("CLUSTER FAILOVER"), &all, store).await;
 }
 
-async fn master_killed<C: Client>() {
+async fn has_a_master_killed<C: Client>() {
     let mut all = Cluster::start();
     let store = C::store(&all);
     cluster::master_killed(&name::<C>("master killed"), &mut all, store).await;
 }
 
-async fn master_frozen<C: Client>() {
+async fn has_a_master_frozen<C: Client>() {
     let mut all = Cluster::start();
     let store = C::store(&all);
     cluster::master_frozen(&name::<C>("master frozen"), &mut all, store).await;
 }
 
-async fn behind_faulty_proxies<C: Client>() {
+async fn is_behind_faulty_proxies<C: Client>() {
     let all = Cluster::start_behind_proxies();
     let store = C::store(&all);
     cluster::behind_faulty_proxies(&name::<C>("proxies"), &all, store).await;
@@ -73,29 +73,9 @@ mod redis_rs {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_slot_moved() {
-        slot_moved::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand() {
-        failed_over_by_hand::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_master_killed() {
-        master_killed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_master_frozen() {
-        master_frozen::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_faulty_proxies() {
-        behind_faulty_proxies::<This>().await;
+    tests_of_this! { 2 threads:
+        has_a_slot_moved, is_failed_over_by_hand, has_a_master_killed, has_a_master_frozen,
+        is_behind_faulty_proxies,
     }
 }
 
@@ -121,14 +101,8 @@ mod redis_rs_blocking {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_slot_moved() {
-        slot_moved::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand() {
-        failed_over_by_hand::<This>().await;
+    tests_of_this! { 2 threads:
+        has_a_slot_moved, is_failed_over_by_hand,
     }
 }
 
@@ -152,28 +126,8 @@ mod fred {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_slot_moved() {
-        slot_moved::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand() {
-        failed_over_by_hand::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_master_killed() {
-        master_killed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_a_master_frozen() {
-        master_frozen::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_faulty_proxies() {
-        behind_faulty_proxies::<This>().await;
+    tests_of_this! { 2 threads:
+        has_a_slot_moved, is_failed_over_by_hand, has_a_master_killed, has_a_master_frozen,
+        is_behind_faulty_proxies,
     }
 }

@@ -15,66 +15,66 @@ fn name<C: Client>(fault: &str) -> String {
     format!("{}, {fault}", C::NAME)
 }
 
-async fn killed_and_back<C: Client>() {
+async fn is_killed_and_back<C: Client>() {
     let mut server = Server::start();
     let store = C::store(server.url());
     single::killed_and_back(&name::<C>("killed and back"), &mut server, store).await;
 }
 
-async fn restarted_with_its_keys<C: Client>() {
+async fn is_restarted_with_its_keys<C: Client>() {
     let mut server = Server::start();
     let store = C::store(server.url());
     single::restarted_with_its_keys(&name::<C>("restarted"), &mut server, store).await;
 }
 
-async fn frozen<C: Client>() {
+async fn is_frozen<C: Client>() {
     let server = Server::start();
     single::frozen(&name::<C>("frozen"), &server, C::store(server.url())).await;
 }
 
-async fn scripts_flushed<C: Client>() {
+async fn has_its_scripts_flushed<C: Client>() {
     let server = Server::start();
     let store = C::store(server.url());
     single::scripts_flushed(&name::<C>("SCRIPT FLUSH"), &server, store).await;
 }
 
-async fn out_of_memory<C: Client>() {
+async fn is_out_of_memory<C: Client>() {
     let server = Server::start();
     single::out_of_memory(&name::<C>("maxmemory"), &server, C::store(server.url())).await;
 }
 
-async fn busy<C: Client>() {
+async fn is_busy<C: Client>() {
     let server = Server::start();
     single::busy(&name::<C>("BUSY"), &server, C::store(server.url())).await;
 }
 
-async fn paused<C: Client>() {
+async fn is_paused<C: Client>() {
     let server = Server::start();
     single::paused(&name::<C>("CLIENT PAUSE"), &server, C::store(server.url())).await;
 }
 
-async fn behind_a_faulty_proxy<C: Client>() {
+async fn is_behind_a_faulty_proxy<C: Client>() {
     let server = Server::start();
     let proxy = Proxy::start(server.port());
     let store = C::store(proxy.url());
     single::behind_a_faulty_proxy(&name::<C>("proxy"), &server, &proxy, store).await;
 }
 
-async fn moved_behind_its_address<C: Client>() {
+async fn is_moved_behind_its_address<C: Client>() {
     let servers = [Server::start(), Server::start()];
     let proxy = Proxy::start(servers[0].port());
     let store = C::store(proxy.url());
     single::moved_behind_its_address(&name::<C>("moved"), servers.each_ref(), &proxy, store).await;
 }
 
-async fn left_by_its_replicas<C: Client>() {
+async fn is_left_by_its_replicas<C: Client>() {
     let servers = [Server::start(), Server::start()];
     let proxy = Proxy::start(servers[0].port());
     let store = C::store(proxy.url());
     single::left_by_its_replicas(&name::<C>("left"), servers.each_ref(), &proxy, store).await;
 }
 
-async fn never_more_than_the_limit<C: Client>() {
+async fn never_admits_more_than_the_limit<C: Client>() {
     let mut server = Server::start();
     let store = C::store(server.url());
     single::never_more_than_the_limit(&name::<C>("limit"), &mut server, store).await;
@@ -95,59 +95,10 @@ mod redis_rs {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_killed_and_back() {
-        killed_and_back::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_restarted_with_its_keys() {
-        restarted_with_its_keys::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_frozen() {
-        frozen::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_its_scripts_flushed() {
-        scripts_flushed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_out_of_memory() {
-        out_of_memory::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_busy() {
-        busy::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_paused() {
-        paused::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_a_faulty_proxy() {
-        behind_a_faulty_proxy::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_moved_behind_its_address() {
-        moved_behind_its_address::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_left_by_its_replicas() {
-        left_by_its_replicas::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn never_admits_more_than_the_limit() {
-        never_more_than_the_limit::<This>().await;
+    tests_of_this! { 2 threads:
+        is_killed_and_back, is_restarted_with_its_keys, is_frozen, has_its_scripts_flushed,
+        is_out_of_memory, is_busy, is_paused, is_behind_a_faulty_proxy, is_moved_behind_its_address,
+        is_left_by_its_replicas, never_admits_more_than_the_limit,
     }
 }
 
@@ -170,40 +121,10 @@ mod redis_rs_sync {
         }
     }
 
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_killed_and_back() {
-        killed_and_back::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_frozen() {
-        frozen::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_behind_a_faulty_proxy() {
-        behind_a_faulty_proxy::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_moved_behind_its_address() {
-        moved_behind_its_address::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn is_left_by_its_replicas() {
-        left_by_its_replicas::<This>().await;
-    }
-
-    /// Each caller blocks a thread.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 12)]
-    async fn never_admits_more_than_the_limit() {
-        never_more_than_the_limit::<This>().await;
+    // Each caller blocks a thread.
+    tests_of_this! { 12 threads:
+        is_killed_and_back, is_frozen, is_behind_a_faulty_proxy, is_moved_behind_its_address,
+        is_left_by_its_replicas, never_admits_more_than_the_limit,
     }
 }
 
@@ -223,58 +144,9 @@ mod fred {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_killed_and_back() {
-        killed_and_back::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_restarted_with_its_keys() {
-        restarted_with_its_keys::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_frozen() {
-        frozen::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_its_scripts_flushed() {
-        scripts_flushed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_out_of_memory() {
-        out_of_memory::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_busy() {
-        busy::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_paused() {
-        paused::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_behind_a_faulty_proxy() {
-        behind_a_faulty_proxy::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_moved_behind_its_address() {
-        moved_behind_its_address::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_left_by_its_replicas() {
-        left_by_its_replicas::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn never_admits_more_than_the_limit() {
-        never_more_than_the_limit::<This>().await;
+    tests_of_this! { 2 threads:
+        is_killed_and_back, is_restarted_with_its_keys, is_frozen, has_its_scripts_flushed,
+        is_out_of_memory, is_busy, is_paused, is_behind_a_faulty_proxy, is_moved_behind_its_address,
+        is_left_by_its_replicas, never_admits_more_than_the_limit,
     }
 }

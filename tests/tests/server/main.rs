@@ -1,5 +1,15 @@
 //! Tests that start real servers, each its own on free ports.
 
+/// Tests of one client, `This`, on so many threads: each is the function of its name one module up.
+macro_rules! tests_of_this {
+    ($threads:literal threads: $($name:ident,)*) => {
+        $(#[tokio::test(flavor = "multi_thread", worker_threads = $threads)]
+        async fn $name() {
+            super::$name::<This>().await;
+        })*
+    };
+}
+
 mod addresses;
 mod both_clients;
 mod closing;
@@ -25,8 +35,15 @@ mod runtimes;
 mod sentinel_faults;
 mod states;
 mod stores;
-mod three_way;
 mod topologies;
 mod unsent;
 mod vectors;
 mod wake_ups;
+
+/// The shipped scripts on a server whose clock is injected.
+mod three_way {
+    lockage_oracle::three_way!(match lockage_tests::real::RealPlace::start() {
+        Some(place) => place,
+        None => return,
+    });
+}

@@ -15,19 +15,19 @@ fn name<C: Client>(fault: &str) -> String {
     format!("{} with sentinels, {fault}", C::NAME)
 }
 
-async fn master_killed<C: Client>() {
+async fn has_its_master_killed<C: Client>() {
     let mut all = Sentinels::start();
     let store = C::store(&all);
     sentinels::master_killed(&name::<C>("master killed"), &mut all, store).await;
 }
 
-async fn failed_over_by_hand<C: Client>() {
+async fn is_failed_over_by_hand<C: Client>() {
     let mut all = Sentinels::start();
     let store = C::store(&all);
     sentinels::failed_over_by_hand(&name::<C>("SENTINEL FAILOVER"), &mut all, store).await;
 }
 
-async fn failed_over_by_hand_with_min_replicas<C: Client>() {
+async fn is_failed_over_by_hand_with_min_replicas<C: Client>() {
     let mut all = Sentinels::start();
     let store = C::store(&all);
     let name = name::<C>("SENTINEL FAILOVER, min-replicas");
@@ -53,19 +53,8 @@ mod redis_rs {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_its_master_killed() {
-        master_killed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand() {
-        failed_over_by_hand::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand_with_min_replicas() {
-        failed_over_by_hand_with_min_replicas::<This>().await;
+    tests_of_this! { 2 threads:
+        has_its_master_killed, is_failed_over_by_hand, is_failed_over_by_hand_with_min_replicas,
     }
 }
 
@@ -94,18 +83,7 @@ mod fred {
         }
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn has_its_master_killed() {
-        master_killed::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand() {
-        failed_over_by_hand::<This>().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn is_failed_over_by_hand_with_min_replicas() {
-        failed_over_by_hand_with_min_replicas::<This>().await;
+    tests_of_this! { 2 threads:
+        has_its_master_killed, is_failed_over_by_hand, is_failed_over_by_hand_with_min_replicas,
     }
 }
