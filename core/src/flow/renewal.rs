@@ -191,10 +191,8 @@ impl<K: Clone + Ord> Renewals<K> {
     /// try again: its deadline, if another renewal would not help.
     pub fn begin(&mut self, key: &K, now: Duration, timeout: Duration) -> Result<(), Duration> {
         let Some(watch) = self.leases.get(key) else { return Err(now) };
-        let due = watch.due.or(watch.times_out).unwrap_or(watch.deadline);
-        if watch.is_stopped || due == watch.deadline {
-            return Err(watch.deadline);
-        }
+        let helps = !watch.is_stopped && now < watch.deadline;
+        let due = watch.due.or(watch.times_out).filter(|_| helps).ok_or(watch.deadline)?;
         if due > now {
             return Err(due);
         }
@@ -388,6 +386,41 @@ mod tests {
         assert!(renewals.begin(&3, secs(32), secs(4)).is_err());
     }
 
+    /// L6: nothing is renewed after its deadline, nor what is watched no more.
+    #[test]
+    fn l6_one_that_has_ended_or_is_stopped_does_not_begin() {
+        let mut renewals = watching(&[1, 2]);
+        renewals.stop(&2);
+        for (key, now) in [(1, DEADLINE), (2, secs(8)), (2, DEADLINE)] {
+            assert_eq!(renewals.begin(&key, now, secs(4)), Err(DEADLINE), "{key} {now:?}");
+        }
+        assert_eq!(renewals.plan(secs(8), 100, TIMEOUT).renew, [1]);
+        // It is under way until its lease ends.
+        assert_eq!(renewals.begin(&1, DEADLINE, secs(4)), Err(DEADLINE));
+    }
+
+    #[test]
+    fn a_lease_that_is_watched_anew_is_one_lease() {
+        let mut renewals = watching(&[1]);
+        renewals.watch(1, secs(4), LEASE, None);
+        assert_eq!(renewals.len(), 1);
+        let plan = renewals.plan(secs(8), 100, TIMEOUT);
+        assert_eq!((plan.renew, plan.wake_at), (vec![], Some(secs(12))));
+    }
+
+    #[test]
+    fn pauses_after_failures_begin_anew_with_a_success() {
+        let mut renewals = watching(&[1]);
+        let pause = |renewals: &mut Renewals<u32>| {
+            renewals.failed(&1, secs(8), 0);
+            renewals.plan(secs(8), 0, TIMEOUT).wake_at.expect("it is watched") - secs(8)
+        };
+        let pauses = [(); 3].map(|()| pause(&mut renewals));
+        assert!(pauses[0] < pauses[1] && pauses[1] < pauses[2], "{pauses:?}");
+        renewals.renewed(&1, secs(8));
+        assert_eq!(pause(&mut renewals), pauses[0]);
+    }
+
     #[test]
     fn one_without_an_answer_is_lost_at_its_deadline() {
         let mut renewals = watching(&[1]);
@@ -401,6 +434,7 @@ mod tests {
     #[test]
     fn forgotten_leases_are_neither_renewed_nor_lost() {
         let mut renewals = watching(&[1, 2]);
+        assert_eq!((renewals.len(), renewals.is_empty()), (2, false));
         assert!(renewals.forget(&1) && !renewals.forget(&1));
         assert_eq!(renewals.plan(secs(8), 100, TIMEOUT).renew, [2]);
         renewals.failed(&1, secs(8), 0);

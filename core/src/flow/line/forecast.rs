@@ -1,5 +1,8 @@
 //! Forecasts of the next permits from one decision.
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 use crate::decision::{Decision, Origin, Verdict};

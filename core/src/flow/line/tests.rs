@@ -149,6 +149,7 @@ fn one_that_leaves_makes_room_at_once() {
     let [large, small] = [10, 1].map(|cost| desk.join(cost));
     assert_eq!(desk.look(large), Look::Ask);
     assert_eq!(desk.ask(large, 10), Step::Wait);
+    assert_eq!(desk.first(), Some(large), "it has lost its place to nobody");
     assert_eq!(desk.look(large), Look::Sleep(10 * SECOND));
     assert!(matches!(desk.look(small), Look::Sleep(time) if time > 9 * SECOND));
     desk.line.left(large);
@@ -208,6 +209,30 @@ fn unpolled_callers_do_not_block_others() {
 }
 
 #[test]
+fn the_end_of_a_call_is_a_sign_of_life() {
+    let mut desk = Desk::new("token-bucket 10/s burst 3");
+    let [first, _second, third] = [(); 3].map(|()| desk.join(1));
+    assert_eq!(desk.look(first), Look::Ask);
+    desk.now += SILENCE - millis(1);
+    assert_eq!(desk.ask(first, 1), Step::Done);
+    desk.now += millis(1);
+    assert_eq!(desk.look(third), Look::Sleep(SILENCE - millis(1)), "the second has been called");
+}
+
+/// D16: meanwhile permits may have come and gone, and calls failed.
+#[test]
+fn a_line_that_was_empty_knows_nothing() {
+    let mut desk = Desk::new("fixed-window 1/min");
+    _ = desk.decide(1);
+    let late = desk.line.join(1, desk.now, SECOND);
+    assert_eq!((desk.look(late), desk.ask(late, 1)), (Look::Ask, Step::Done));
+    desk.slot = None;
+    let next = desk.line.join(1, desk.now, SECOND);
+    assert_ne!(next, late);
+    assert_eq!((desk.look(next), desk.ask(next, 1)), (Look::Ask, Step::Done));
+}
+
+#[test]
 fn each_failure_lets_twice_as_many_ask() {
     let mut desk = Desk::new("sliding-log 1/s");
     let callers = [(); 12].map(|()| desk.join(1));
@@ -259,6 +284,21 @@ fn a_wait_that_cannot_fit_ends_at_once_with_the_time_at_which_it_would_have() {
     assert_eq!(desk.ask(small, 1), Step::Done);
 }
 
+/// D2, counted from this denial and not from the store's.
+#[test]
+fn the_times_of_a_denial_in_line_count_from_then() {
+    let mut desk = Desk::new("token-bucket 10/s burst 5");
+    _ = desk.decide(5);
+    let large = desk.join(5);
+    assert_eq!((desk.look(large), desk.ask(large, 5)), (Look::Ask, Step::Wait));
+    desk.now += millis(100);
+    let late = desk.line.join(1, desk.now, millis(10));
+    assert_eq!(desk.line.patience(late, desk.now + millis(4)), millis(6));
+    let Look::Denied(decision) = desk.look(late) else { panic!("it waits") };
+    assert_eq!(decision.verdict, Verdict::denied(millis(500)));
+    assert_eq!((decision.reset_after, decision.turn_after), (millis(400), Duration::ZERO));
+}
+
 #[test]
 fn callers_at_their_deadline_leave_with_the_known_denial_or_ask() {
     let mut desk = Desk::new("sliding-log 1/s");
@@ -305,6 +345,12 @@ fn callers_that_cannot_meet_their_deadline_leave_early() {
     for caller in &callers[2..] {
         assert!(matches!(desk.look(*caller), Look::Denied(_)));
     }
+    let in_time = [(); 2].map(|()| desk.line.join(1, desk.now, 90 * SECOND));
+    for caller in in_time {
+        assert!(matches!(desk.look(caller), Look::Sleep(_)));
+    }
+    assert_eq!(desk.line.called().collect::<Vec<_>>(), in_time[..1], "the other has looked");
+    in_time.iter().for_each(|caller| desk.line.left(*caller));
     // A decision that says more is for the first one, and then for the next.
     let [third, fourth] = [(); 2].map(|()| desk.line.join(1, desk.now, 90 * SECOND));
     assert_eq!(desk.ask(callers[1], 1), Step::Done);
