@@ -61,7 +61,7 @@ pub(crate) struct Program {
 /// The commands that build the judges. A test of `world` brings its program, with the features that
 /// all have.
 const JUDGES: [&str; 2] = [
-    "test --no-run --lib -p lockage-core -p lockage -p lockage-redis --features lockage/test-util",
+    "test --no-run --lib --test core -p lockage-core -p lockage -p lockage-redis --features lockage/test-util",
     "test --no-run --test unit --test suite --test server --test world -p lockage-tests -p lockage-suite -p lockage-world",
 ];
 
@@ -120,7 +120,6 @@ fn copy_files(root: &Path, tree: &Path, is_wanted: impl Fn(&str) -> bool) -> Res
     for name in String::from_utf8(listed.stdout)?.split('\0').filter(|name| is_wanted(name)) {
         let (from, to) = (root.join(name), tree.join(name));
         if from.is_file() {
-            fs::create_dir_all(to.parent().context("a file is in a folder")?)?;
             write_if_other(&to, &fs::read(from)?)?;
         }
     }
@@ -130,6 +129,7 @@ fn copy_files(root: &Path, tree: &Path, is_wanted: impl Fn(&str) -> bool) -> Res
 /// Writes a file only if its contents differ, so that an unchanged one is not compiled again.
 fn write_if_other(path: &Path, bytes: &[u8]) -> Result<()> {
     if fs::read(path).ok().as_deref() != Some(bytes) {
+        fs::create_dir_all(path.parent().context("a file is in a folder")?)?;
         fs::write(path, bytes)?;
     }
     Ok(())

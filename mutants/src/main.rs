@@ -32,9 +32,9 @@ use planted::Mutant;
     after_help = "Exit status: 0 if each mutant that lives has its reason, or is in a file that is not complete; else 1."
 )]
 struct Arguments {
-    /// Only mutants of files whose path contains this text
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    only: String,
+    /// Only mutants of files whose path contains one of these texts
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// Only mutants of files in which each living one has a reason
     #[arg(long)]
     complete: bool,
@@ -58,7 +58,8 @@ fn main() -> Result<ExitCode> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize()?;
     let mut copy = Copy::make(&root)?;
     let is_wanted = |it: &&Mutant| {
-        it.file.contains(&arguments.only)
+        let is_one = |text: &String| it.file.contains(text);
+        (arguments.only.is_empty() || arguments.only.iter().any(is_one))
             && (!arguments.complete || living.complete.contains(&it.file))
     };
     let wanted = copy.mutants.iter().filter(is_wanted);

@@ -168,6 +168,8 @@ fn f(a: u8) -> bool {
     }
 }
 fn none() -> Option<u8> { None }
+/// Returns the latest.
+fn documented() -> u32 { d }
 const C: u8 = 1 + 2;
 #[cfg(test)]
 fn t() -> bool { true }
@@ -200,6 +202,8 @@ fn t() -> bool { true }
                 "no arm 0",
                 "nothing for count -= a;",
                 "nothing for tell(Some(!c));",
+                "return 0",
+                "return 1",
                 "return false",
                 "return true",
                 "true",
