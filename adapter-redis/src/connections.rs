@@ -87,3 +87,65 @@ impl<C: Pipeline + Clone + 'static> Acknowledging for Connections<C> {
         self.exclusive.send_acknowledged(call, wait).await
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::store::CLOSED;
+
+    #[derive(Clone)]
+    struct Replies;
+
+    impl Link for Replies {
+        async fn send(&self, _request: &Request<'_>) -> Result<Reply, LinkError> {
+            Ok(Reply::Other)
+        }
+    }
+
+    impl Pipeline for Replies {
+        async fn send_all(
+            &self,
+            _requests: &[Request<'_>],
+            _wait: Duration,
+        ) -> Result<Vec<Reply>, LinkError> {
+            Ok(vec![Reply::error("MOVED 1 a:1")])
+        }
+    }
+
+    #[test]
+    fn calls_share_one_connection_and_each_wait_for_replicas_has_its_own_until_both_are_closed() {
+        let made = std::sync::Arc::new(AtomicU32::new(0));
+        let count = made.clone();
+        let connect = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(Replies))
+        };
+        assert!(Connections::of_cluster(connect.clone()).is_cluster());
+        let all = Connections::new(connect).checked_after(Duration::MAX);
+        assert_eq!((all.is_cluster(), all.server()), (false, None));
+        let (call, wait) =
+            (Request::new("GET").with_key("key"), ReplicaWait::new(1, Duration::MAX));
+        for _ in 0..2 {
+            pollster::block_on(all.send(&call)).unwrap();
+            pollster::block_on(all.send_acknowledged(&call, wait)).unwrap();
+        }
+        assert_eq!(made.load(Ordering::Relaxed), 2);
+        pollster::block_on(all.close());
+        let refused = pollster::block_on(all.send(&call)).unwrap_err();
+        let also = pollster::block_on(all.send_acknowledged(&call, wait)).err().unwrap();
+        assert_eq!([refused, also].map(|error| error.to_string()), [CLOSED, CLOSED]);
+    }
+
+    #[test]
+    fn the_address_is_known_once_a_client_is_there() {
+        let server = ServerAddress::default();
+        let all = Connections::new(|| std::future::ready(Ok(Replies))).at(server.clone());
+        assert_eq!(all.server(), None);
+        let client = std::future::ready(Ok::<_, LinkError>(1));
+        pollster::block_on(server.learn(client, |number| format!("a:{number}"))).unwrap();
+        assert_eq!(all.server().as_deref(), Some("a:1"));
+        assert!(format!("{all:?}").contains("a:1"));
+    }
+}

@@ -130,7 +130,6 @@ impl Channel {
     pub(super) fn silence(&mut self) {
         self.silences += 1;
         if self.silences >= SILENCES && matches!(self.subscription, Subscription::Stands) {
-            self.silences = 0;
             self.subscription = Subscription::Absent;
         }
     }

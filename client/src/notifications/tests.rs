@@ -62,6 +62,10 @@ impl Subscriber for Connection {
     fn unsubscribe(&self, _channel: &str) {
         self.server.0.unsubscribed.fetch_add(1, Ordering::Relaxed);
     }
+
+    fn close(&self) {
+        self.server.0.is_away.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Server {
@@ -321,4 +325,25 @@ fn long_silences_renew_the_subscription_without_a_loss() {
     assert_eq!(server.counts(), (2, 0));
     assert_eq!(look(&mut listener), None);
     assert_eq!(server.counts(), (3, 0));
+    // While there was none, something may have been missed.
+    for _ in 0..SILENCES - 1 {
+        assert_eq!(look(&mut listener), None);
+    }
+    server.0.is_away.store(true, Ordering::Relaxed);
+    assert_eq!(look(&mut listener), None);
+    server.0.is_away.store(false, Ordering::Relaxed);
+    assert_eq!(look(&mut listener), Some(Notification::Lost));
+}
+
+#[test]
+fn listeners_of_closed_subscriptions_have_to_poll() {
+    let server = Server::default();
+    let channels = server.subscriptions();
+    let mut listener = listen(&channels, Wake::One);
+    channels.close();
+    assert!(server.sink().has_ended());
+    assert!(format!("{:?}", server.sink()).contains("true"));
+    assert_eq!(look(&mut listener), None);
+    let error = pollster::block_on(channels.listen("lock:{b}", Wake::One)).unwrap_err();
+    assert!(matches!(error, StoreError::NotDone(_)), "{error:?}");
 }
