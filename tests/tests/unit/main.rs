@@ -33,3 +33,4 @@ mod timeouts;
 mod vectors;
 mod waiting;
 mod words;
+mod wrappers;

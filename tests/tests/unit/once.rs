@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockage::locks::{Cached, Json, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
 use lockage::store::Fenced;
-use lockage::{Locks, RetryStore};
+use lockage::{BlockingCached, BlockingLocks, Locks, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use serde::{Deserialize, Serialize};
@@ -302,6 +302,17 @@ async fn an_invalidated_value_is_built_anew() {
     cached.invalidate("other").await.unwrap();
     assert_eq!((get().await, get().await), ("result 2".into(), "result 2".into()));
     assert!(cached.invalidate("").await.is_err());
+}
+
+/// The same for callers that block.
+#[test]
+fn blocking_callers_build_an_invalidated_value_anew() {
+    let locks = BlockingLocks::new(MemoryStore::new(), LEASE, SECOND).unwrap();
+    let cached = BlockingCached::new(&locks, DAY, DAY).unwrap();
+    let get = |value: &str| cached.get("page", || Ok::<_, String>(value.into())).unwrap();
+    assert_eq!([get("first"), get("second")], ["first", "first"]);
+    cached.invalidate("page").unwrap();
+    assert_eq!(get("second"), "second");
 }
 
 /// L7: a build that is under way, for however long, does not put its value back; and while it is, the value is gone

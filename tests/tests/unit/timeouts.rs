@@ -80,6 +80,10 @@ fn a_report_says_nothing_twice() {
         let silent = NoAnswer { timeout, waited: timeout, attempts: 1, server: None, cause };
         [StoreError::NotDone(lost()), StoreError::Unknown(Box::new(silent))]
     };
+    for error in errors().map(|error| error.shared()()) {
+        let (StoreError::NotDone(cause) | StoreError::Unknown(cause)) = error else { panic!() };
+        assert!(cause.source().unwrap().is::<std::fmt::Error>(), "{cause:?}");
+    }
     for error in errors().into_iter().chain(errors().map(|error| error.shared()())) {
         assert!(error.to_string().ends_with(": connection lost"), "{error}");
         let error = Error::from(error);
@@ -212,6 +216,19 @@ async fn an_unknown_outcome_stays_unknown() {
     store.always(Fate::NotDone);
     let error = limiter.try_acquire("id", 1).await.unwrap_err();
     assert!(matches!(error, Error::Store(StoreError::Unknown(_))), "{error:?}");
+    assert_eq!(used(&store).await, 1);
+}
+
+/// D11: nor does a refusal that lasts, of a later attempt, say anything of the one before; but it is reported.
+#[tokio::test(start_paused = true)]
+async fn what_was_unknown_stays_unknown_when_it_is_refused_later() {
+    let store = store();
+    let limiter = limiter(&store).with_idempotency(Duration::from_secs(60)).unwrap();
+    store.next([Fate::AnswerLost, Fate::Misconfigured]);
+    let error = limiter.try_acquire("id", 1).await.unwrap_err();
+    let Error::Store(StoreError::Unknown(cause)) = error else { panic!("{error:?}") };
+    let no_answer = cause.downcast_ref::<NoAnswer>().expect("an attempt had none");
+    assert!(no_answer.cause.is_some() && no_answer.attempts == 2, "{no_answer:?}");
     assert_eq!(used(&store).await, 1);
 }
 

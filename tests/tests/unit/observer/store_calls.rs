@@ -1,6 +1,7 @@
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::observer::{ErrorKind, ObservedStore};
+use lockage::observer::{DecisionEvent, ErrorKind, ObservedStore, Observer, StoreCallEvent};
 use lockage::runtime::Tokio;
 use lockage::store::BlockingStore;
 use lockage::{AnyStore, Key, Limiter, Locks, RetryStore, limit};
@@ -95,6 +96,44 @@ async fn a_batch_is_one_call_of_many_commands() {
         ),
         "{told:?}"
     );
+}
+
+/// An answer that comes as the timeout ends, by another clock, is one too late.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_dropped_about_its_timeout_has_timed_out() {
+    let (store, log) = (FailingStore::new(paused_memory()), Log::new());
+    store.always(Fate::Silence);
+    let store = ObservedStore::new(store, "memory", log.clone());
+    let key = Key::new("lockage", "id").unwrap();
+    let (almost, millisecond) = (SECOND * 7 / 8, SECOND / 1000);
+    for (dropped, how) in [(almost - millisecond, How::Dropped), (almost, How::TimedOut)] {
+        let call = lockage::Store::execute_within(&store, &key, &Reset, SECOND);
+        assert!(tokio::time::timeout(dropped, call).await.is_err());
+        assert_eq!(calls(&log), [("limiter_reset", how, dropped)]);
+    }
+}
+
+/// The system's clock measures where an observer has none of its own.
+#[tokio::test]
+async fn an_observer_without_a_clock_measures_time() {
+    #[derive(Clone, Default)]
+    struct Times(Arc<Mutex<Vec<Option<Duration>>>>);
+    impl Observer for Times {
+        fn decision(&self, event: &DecisionEvent<'_>) {
+            self.0.lock().unwrap().push(event.elapsed);
+        }
+
+        fn store_call(&self, event: &StoreCallEvent<'_>) {
+            self.0.lock().unwrap().push(event.elapsed);
+        }
+    }
+    let times = Times::default();
+    let store = ObservedStore::new(MemoryStore::new(), "memory", times.clone());
+    let limiter =
+        Limiter::new(store, limit!("fixed-window 9/min")).with_observer("all", times.clone());
+    assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed());
+    let times = times.0.lock().unwrap();
+    assert!(times.len() == 2 && times.iter().all(Option::is_some), "{times:?}");
 }
 
 /// Calls that block are reported likewise.
