@@ -129,7 +129,7 @@ mod tests {
             (Request::new("GET").with_key("key"), ReplicaWait::new(1, Duration::MAX));
         for _ in 0..2 {
             pollster::block_on(all.send(&call)).unwrap();
-            pollster::block_on(all.send_acknowledged(&call, wait)).unwrap();
+            _ = pollster::block_on(all.send_acknowledged(&call, wait)).unwrap();
         }
         assert_eq!(made.load(Ordering::Relaxed), 2);
         pollster::block_on(all.close());
