@@ -65,6 +65,9 @@ const JUDGES: [&str; 2] = [
     "test --no-run --test unit --test suite --test server --test world -p lockage-tests -p lockage-suite -p lockage-world",
 ];
 
+/// Builds the models of threads, whose interleavings loom explores.
+const MODELS: &str = "test --no-run --release --lib -p lockage -p lockage-redis";
+
 pub(crate) struct Copy {
     pub(crate) mutants: Vec<Mutant>,
     /// The folder of the copy and of its caches.
@@ -282,8 +285,13 @@ fn messages(out: &[u8]) -> impl Iterator<Item = Value> {
 
 fn build(tree: &Path, target: &Path) -> Result<Vec<Program>> {
     let mut programs = Vec::new();
-    for judges in JUDGES {
-        let ran = cargo(tree, target, &judges.split(' ').collect::<Vec<_>>()).output()?;
+    for judges in JUDGES.into_iter().chain([MODELS]) {
+        let mut command = cargo(tree, target, &judges.split(' ').collect::<Vec<_>>());
+        if judges == MODELS {
+            command.env("CARGO_TARGET_DIR", target.join("loom"));
+            command.env("RUSTFLAGS", "--cfg loom").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        }
+        let ran = command.output()?;
         let all: Vec<Value> = messages(&ran.stdout).collect();
         if !ran.status.success() {
             let errors = all.iter().filter(|it| it["message"]["level"] == "error");

@@ -24,7 +24,7 @@ use judge::{Judge, Verdict};
 use living::Living;
 use planted::Mutant;
 
-/// Plant mutants in a copy of the client, and find the ones that live. Each is judged by the tests
+/// Plant mutants in a copy of the client, and find the ones that live. Each is judged by the tests and models of threads
 /// that reach its place, the quick ones first, then by the worlds that do, and those of
 /// `adapter-redis` by tests that start servers
 #[derive(Debug, Parser)]
