@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockage_core::ConfigError;
 use lockage_core::fenced::{Access, Kept};
 
-use super::{Busy, Encoding, LockGuard, Locks, TryLock, ValueError, WorkError};
+use super::{Busy, Encoding, Locks, TryLock, ValueError, WorkError};
 use crate::error::Error;
 use crate::fenced::Fenced;
 use crate::key::KeyError;
@@ -110,11 +110,12 @@ where
         if let Some((value, left)) = self.peek(id).await?
             && left > self.stale
         {
-            guard.release().await?;
             return Ok(value);
         }
         let value = guard.run(build()).await?.map_err(WorkError::Work)?;
-        self.keep(id, guard, &ValueError::encoded::<V>(id, &value)?).await?;
+        let bytes = ValueError::encoded::<V>(id, &value)?;
+        // A value that took longer than its lock was held goes to its caller alone.
+        let _: Access<()> = self.values.write(id, guard.token(), &bytes).await?;
         Ok(value)
     }
 
@@ -148,7 +149,8 @@ where
         };
         // A stale token means that the value was rebuilt under a newer lock.
         let _: Access<()> = self.values.remove(id, guard.token()).await?;
-        guard.release().await?;
+        // A release that fails is repeated in the background.
+        let _ = guard.release().await;
         Ok(())
     }
 
@@ -156,13 +158,6 @@ where
     async fn peek(&self, id: &str) -> Result<Option<(V::Value, Duration)>, Error> {
         let kept = self.values.peek(id).await?;
         Ok(kept.and_then(|Kept { value, left }| Some((V::decode(value).ok()?, left))))
-    }
-
-    /// Stores the built value. A value whose build outlasted its lock goes to its caller alone.
-    async fn keep(&self, id: &str, guard: LockGuard<S, R>, value: &[u8]) -> Result<(), Error> {
-        let _: Access<()> = self.values.write(id, guard.token(), value).await?;
-        guard.release().await?;
-        Ok(())
     }
 }
 

@@ -118,10 +118,7 @@ where
         let guard = self.locks.lock(id).map_err(crate::Error::from)?.acquire().await?;
         // From now on the store accepts no result of an earlier attempt.
         match self.results.read(id, guard.token()).await? {
-            Access::Accepted(Some(known)) => {
-                guard.release().await?;
-                return remembered(known);
-            }
+            Access::Accepted(Some(known)) => return remembered(known),
             Access::Accepted(None) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
@@ -131,8 +128,6 @@ where
             Access::Accepted(()) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
-        // The result is stored, so losing the lock changes nothing.
-        drop(guard);
         Ok(OnceResult { result, is_new: true })
     }
 }

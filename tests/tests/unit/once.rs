@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use lockage::locks::{Cached, Json, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
+use lockage::locks::{Cached, Encoding, Json, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
-use lockage::store::Fenced;
-use lockage::{BlockingCached, BlockingLocks, Locks, RetryStore};
+use lockage::store::{Cause, Command, Fenced};
+use lockage::{BlockingCached, BlockingLocks, Key, Locks, RetryStore, Store, StoreError};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, advance, sleep};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MILLI: Duration = Duration::from_millis(1);
@@ -299,6 +299,8 @@ async fn an_invalidated_value_is_built_anew() {
     let (calls, start) = (store.calls(), Instant::now());
     cached.invalidate("page").await.unwrap();
     assert_eq!((store.calls() - calls, start.elapsed()), (3, Duration::ZERO));
+    assert!(locks.lock("page").unwrap().try_acquire().await.unwrap().taken().is_some());
+    sleep(MILLI).await;
     cached.invalidate("other").await.unwrap();
     assert_eq!((get().await, get().await), ("result 2".into(), "result 2".into()));
     assert!(cached.invalidate("").await.is_err());
@@ -421,4 +423,121 @@ async fn l7_nothing_older_is_got_after_an_invalidation() {
         }
         all.join_all().await;
     }
+}
+
+/// Whatever becomes of its lock, a result or value that is known is returned.
+#[tokio::test(start_paused = true)]
+async fn a_release_that_fails_hides_no_result() {
+    let (_, store) = locks();
+    // The calls of locks alone fail.
+    let of_locks = store.clone().only("lock:");
+    let locks = Locks::new(RetryStore::new(of_locks.clone(), Tokio, SECOND), LEASE).unwrap();
+    let (once, cached) =
+        (RunOnce::new(&locks, DAY).unwrap(), Cached::new(&locks, SECOND * 5, DAY).unwrap());
+    let fail = async || {
+        of_locks.always(Fate::Misconfigured);
+        Ok::<_, String>("done".into())
+    };
+    assert!(once.run("callback", async |_| fail().await).await.unwrap().is_new);
+    of_locks.always(Fate::Answered);
+    sleep(SECOND * 2).await;
+    assert_eq!(cached.get("page", fail).await.unwrap(), "done");
+    of_locks.always(Fate::Answered);
+    sleep(SECOND * 2).await;
+    // Nor does it hide that of another caller.
+    let work = Work::default();
+    let others = [
+        tokio::spawn({
+            let (once, work) = (once.clone(), work.clone());
+            async move { once.run("other", async |_| work.run().await).await.unwrap().result }
+        }),
+        tokio::spawn({
+            let (cached, work) = (cached.clone(), work.clone());
+            async move { cached.get("other page", async || work.run().await).await.unwrap() }
+        }),
+    ];
+    sleep(MILLI).await;
+    let refusing = Refusing(store.clone());
+    let locks = Locks::new(RetryStore::new(refusing, Tokio, SECOND), LEASE).unwrap();
+    let once = RunOnce::new(&locks, DAY).unwrap();
+    let cached = Cached::new(&locks, SECOND * 5, DAY).unwrap();
+    let ran = once.run("other", async |_| work.run().await).await.unwrap();
+    let page = cached.get("other page", async || work.run().await).await.unwrap();
+    let [first, built] = others;
+    assert_eq!((ran.result, ran.is_new), (first.await.unwrap(), false));
+    assert_eq!((page, work.begun()), (built.await.unwrap(), 2));
+}
+
+/// A store that refuses to release locks.
+#[derive(Clone)]
+struct Refusing(Memory);
+
+impl Store for Refusing {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        match command.encode_text().script().name().ends_with("lock_release") {
+            true => Err(StoreError::Misconfigured("it does not release".into())),
+            false => self.0.execute(key, command).await,
+        }
+    }
+}
+
+/// A value is fresh until that time has passed, and not at its end.
+#[tokio::test(start_paused = true)]
+async fn a_value_is_fresh_for_its_time_alone() {
+    let (locks, _) = locks();
+    let (cached, work) = (Cached::new(&locks, SECOND, DAY).unwrap(), Work::default());
+    let get = async || cached.get("page", async || work.run().await).await.unwrap();
+    assert_eq!(get().await, "result 1");
+    advance(SECOND - Duration::from_micros(1)).await;
+    assert_eq!(get().await, "result 1");
+    advance(Duration::from_micros(1)).await;
+    assert_eq!(get().await, "result 2");
+}
+
+#[derive(Debug)]
+struct BadDisk(std::fmt::Error);
+
+impl std::fmt::Display for BadDisk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a bad disk")
+    }
+}
+
+impl std::error::Error for BadDisk {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.0)
+    }
+}
+
+/// An encoding that reads nothing.
+struct Unreadable;
+
+impl Encoding for Unreadable {
+    type Value = ();
+
+    fn encode((): &()) -> Result<Vec<u8>, Cause> {
+        Ok(Vec::new())
+    }
+
+    fn decode(_: Vec<u8>) -> Result<(), Cause> {
+        Err(Box::new(BadDisk(std::fmt::Error)))
+    }
+}
+
+/// The error of a value has its cause's text, and so its cause's own source.
+#[tokio::test(start_paused = true)]
+async fn the_source_of_a_values_error_is_its_causes() {
+    use std::error::Error as _;
+    let once = RunOnce::new(&locks().0, DAY).unwrap().with_encoding::<Unreadable>();
+    once.run("callback", async |_| Ok::<_, String>(())).await.unwrap();
+    let Err(WorkError::Value(error)) = once.run("callback", async |_| Err("it is done")).await
+    else {
+        panic!("it is unreadable");
+    };
+    let text = |source: Option<&dyn std::error::Error>| source.map(ToString::to_string);
+    assert!(error.cause().source().is_some());
+    assert_eq!(text(error.source()), text(error.cause().source()));
 }
