@@ -67,9 +67,7 @@ where
     /// As [`LockHandle::acquire`]. Locks acquired before are released.
     pub async fn acquire(&self) -> Result<ManyGuard<S, R>, Error> {
         loop {
-            let taken = self.take(Wait::Until(None)).await?.taken();
-            // One may be lost during the wait for the others: the acquire then begins anew.
-            if let Some(guard) = taken.filter(|guard| guard.time_left().is_ok()) {
+            if let TryLock::Taken(guard) = self.wait(None).await? {
                 return Ok(guard);
             }
         }
@@ -84,13 +82,14 @@ where
         timeout: Duration,
     ) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         let Some(first) = self.locks.values().next() else { return self.try_acquire().await };
-        let runtime = first.manager.runtime();
-        let deadline = runtime.now().saturating_add(timeout);
+        self.wait(Some(first.manager.runtime().now().saturating_add(timeout))).await
+    }
+
+    async fn wait(&self, deadline: Option<Duration>) -> Result<TryLock<ManyGuard<S, R>>, Error> {
         loop {
-            let outcome = self.take(Wait::Until(Some(deadline))).await?;
-            let lost = |guard: &ManyGuard<S, R>| guard.time_left().is_err();
-            match outcome {
-                TryLock::Taken(guard) if lost(&guard) && runtime.now() < deadline => {}
+            match self.take(Wait::Until(deadline)).await? {
+                // One was lost while the others were waited for: it begins anew.
+                TryLock::Taken(guard) if guard.is_lost() => {}
                 outcome => return Ok(outcome),
             }
         }

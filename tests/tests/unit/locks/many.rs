@@ -80,19 +80,39 @@ async fn the_first_to_end_counts() {
     assert_eq!(guard.time_left(), Ok(one));
 }
 
-/// One that is lost while another is waited for is taken anew: all are held in the end.
+/// One that is lost while another is waited for is taken anew: all are held in the end, also by a caller whose time is over
+/// by then.
 #[tokio::test(start_paused = true)]
 async fn locks_lost_while_waiting_are_reacquired() {
-    let (locks, _) = locks();
-    let two = locks.lock("two").unwrap().acquire().await.unwrap();
-    let many = locks.many(["one", "two"]).unwrap();
-    let waiting = tokio::spawn(async move { many.acquire().await.unwrap() });
-    sleep(SECOND).await;
-    let one = refused(&locks).await;
-    assert!(locks.lock("one").unwrap().force_release(one.hold.token).await.unwrap());
-    sleep(LEASE).await;
-    two.release().await.unwrap();
-    let guard = waiting.await.unwrap();
-    assert!(guard.time_left().is_ok());
-    assert_eq!(refused(&locks).await.hold.token, guard.of("one").unwrap().token());
+    for within in [None, Some(LEASE * 9), Some(LEASE + SECOND)] {
+        let (locks, _) = locks();
+        let two = locks.lock("two").unwrap().acquire().await.unwrap();
+        let (many, begin) = (locks.many(["one", "two"]).unwrap(), Instant::now());
+        let waiting = tokio::spawn(async move {
+            match within {
+                None => many.acquire().await.unwrap(),
+                Some(time) => taken(many.acquire_within(time).await.unwrap()),
+            }
+        });
+        sleep(SECOND).await;
+        let one = refused(&locks).await;
+        assert!(locks.lock("one").unwrap().force_release(one.hold.token).await.unwrap());
+        // The last question comes when the time of the third is over.
+        sleep(LEASE - MILLI).await;
+        two.release().await.unwrap();
+        let guard = waiting.await.unwrap();
+        assert!(begin.elapsed() <= LEASE + SECOND + POLL, "{within:?}: {:?}", begin.elapsed());
+        assert!(!guard.is_lost(), "{within:?}");
+        assert_eq!(refused(&locks).await.hold.token, guard.of("one").unwrap().token());
+    }
+}
+
+/// No locks are always free, and never lost.
+#[tokio::test(start_paused = true)]
+async fn none_at_all_are_held_at_once() {
+    let none = locks().0.many([]).unwrap();
+    let guard = taken(none.acquire_within(SECOND).await.unwrap());
+    assert_eq!(guard.run(sleep(LEASE)).await, Ok(()));
+    assert_eq!((guard.time_left(), guard.is_lost()), (Ok(Duration::MAX), false));
+    assert!(guard.release().await.unwrap().is_empty());
 }
