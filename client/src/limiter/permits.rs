@@ -256,13 +256,9 @@ impl Asking<'_> {
         match decision.verdict {
             Verdict::Allowed if is_under() => Some(self.granted(decision)),
             Verdict::Allowed => Some(decision),
-            Verdict::Denied { retry_after, .. } => {
-                self.denied(retry_after);
-                None
-            }
-            // Under another limit by now.
-            Verdict::Never => {
-                self.denied(Duration::MAX);
+            // It never fits under another limit that the key has by now.
+            Verdict::Denied { .. } | Verdict::Never => {
+                self.denied(decision.retry_after().unwrap_or(Duration::MAX));
                 None
             }
         }

@@ -65,13 +65,19 @@ fn running(manager: &Manager) -> Running<(), ()> {
     Running { shared: Arc::clone(&manager.0), here: HOME, has_ended: false }
 }
 
-/// Returns a lease whose renewal is in flight, and its number.
-fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
+/// A lease that is acquired, and its number.
+fn acquire(manager: &Manager) -> (Arc<Lease>, u64) {
     let (kind, owner) = (manager.lock().into(), OwnerId::from_u128(1));
     let request =
         AcquireRequest { kind, owner, id: 2, fair: false, label: None, made: Duration::ZERO };
     let lease = Arc::new(Lease::new(Key::new("lock", "one").unwrap(), request, 7, HOME, None));
     let id = manager.watch(&lease, BEGIN);
+    (lease, id)
+}
+
+/// A lease whose renewal is under way, and its number.
+fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
+    let (lease, id) = acquire(manager);
     assert_eq!(manager.0.state().plan(HOME, SENT, 1, LEASE, Duration::ZERO).renew, [id]);
     (lease, id)
 }
@@ -168,35 +174,60 @@ fn a_pending_release_is_heard_of() {
     });
 }
 
-/// L6: the task of another executor takes over a renewal whose task ends with its executor.
+/// L6: the task hears of a lease that is acquired while it looks for one, and renews it in time.
 #[test]
-fn l6_a_renewal_of_an_ended_task_is_taken_over() {
+fn l6_a_lease_is_heard_of() {
     loom::model(|| {
         let manager = manager();
-        let running = running(&manager);
-        let (_, id) = lease(&manager);
-        let ending = thread::spawn(move || {
-            let shared = &running.shared;
-            drop(Renewing { shared, id, sent: SENT, is_over: false });
-            drop(running);
-        });
-        // It is due again by then, and not late.
-        let then = SENT + LEASE / 24;
+        let caller = Arc::clone(&manager);
+        let caller = thread::spawn(move || acquire(&caller).1);
         block_on(async {
             loop {
                 let news = manager.0.news.listen();
-                let plan = manager.0.state().plan(OTHER, then, 1, LEASE, LEASE / 6);
-                if plan.renew == [id] {
+                let plan = manager.0.state().plan(HOME, BEGIN, 1, LEASE, Duration::ZERO);
+                if plan.wake_at.is_some() {
                     return;
                 }
                 news.await;
             }
         });
-        ending.join().unwrap();
+        caller.join().unwrap();
     });
 }
 
-/// L8: the task of another executor takes over a release whose task ends with its executor.
+/// L6: a task hears of a renewal that is dropped, and makes it: that of another executor where the one that made it ends
+/// with its executor, and that of its own where it was made by a caller.
+#[test]
+fn l6_a_renewal_that_is_dropped_is_taken_over() {
+    for ends in [true, false] {
+        loom::model(move || {
+            let manager = manager();
+            let running = running(&manager);
+            let (_, id) = lease(&manager);
+            let ending = thread::spawn(move || {
+                let shared = &running.shared;
+                drop(Renewing { shared, id, sent: SENT, is_over: false });
+                (!ends).then_some(running)
+            });
+            let here = if ends { OTHER } else { HOME };
+            // It is due again by then, and not late.
+            let then = SENT + LEASE / 24;
+            block_on(async {
+                loop {
+                    let news = manager.0.news.listen();
+                    let plan = manager.0.state().plan(here, then, 1, LEASE, LEASE / 6);
+                    if plan.renew == [id] {
+                        return;
+                    }
+                    news.await;
+                }
+            });
+            ending.join().unwrap();
+        });
+    }
+}
+
+/// L8: the task of another executor hears of a release whose task ends with its executor, and makes it.
 #[test]
 fn l8_a_release_of_an_ended_task_is_taken_over() {
     loom::model(|| {
@@ -220,6 +251,7 @@ fn l8_a_release_of_an_ended_task_is_taken_over() {
             }
         });
         ending.join().unwrap();
+        assert!(manager.0.state().schedules.is_empty(), "nothing is kept of an ended executor");
     });
 }
 

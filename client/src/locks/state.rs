@@ -286,3 +286,6 @@ impl Held {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

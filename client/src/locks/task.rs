@@ -203,7 +203,8 @@ impl<S, R: Runtime> Drop for Renewing<'_, S, R> {
     }
 }
 
-/// A release that a task makes. If its executor drops it, the release is left to another task.
+/// A release that a task makes. If its executor drops it, the release is left to another task, which hears of that by the
+/// end of this one.
 pub(super) struct Releasing<S, R> {
     pub(super) shared: Arc<Shared<S, R>>,
     /// `None` from its end on.
@@ -213,7 +214,6 @@ pub(super) struct Releasing<S, R> {
 impl<S, R> Drop for Releasing<S, R> {
     fn drop(&mut self) {
         self.shared.state().released(self.pending.take());
-        self.shared.news.notify(usize::MAX);
     }
 }
 
