@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::vec::IntoIter;
 
-use lockage::store::Command;
+use lockage::notifications::{Listener, Notifications, Wake};
+use lockage::store::{Command, Replicated};
 use lockage::{Key, Store, StoreError};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, TokioClock};
@@ -65,5 +66,56 @@ impl Store for Late {
             return Err(StoreError::Unknown("the connection broke".into()));
         }
         arrives.await.expect("it does not panic")
+    }
+}
+
+/// A store with replicas, of which so many acknowledge each command, after so long: it is half over when the command runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Replicas {
+    store: FailingStore<MemoryStore<TokioClock>>,
+    acknowledge: u32,
+    after: Duration,
+}
+
+impl Replicas {
+    pub(crate) fn new(
+        store: &FailingStore<MemoryStore<TokioClock>>,
+        acknowledge: u32,
+        after: Duration,
+    ) -> Self {
+        Replicas { store: store.clone(), acknowledge, after }
+    }
+}
+
+impl Store for Replicas {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.store.execute(key, command).await
+    }
+}
+
+impl Replicated for Replicas {
+    async fn execute_acknowledged<C>(
+        &self,
+        key: &Key,
+        command: &C,
+        _: u32,
+        _: Duration,
+    ) -> Result<(C::Outcome, u32), StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        sleep(self.after / 2).await;
+        let outcome = self.store.execute(key, command).await?;
+        sleep(self.after / 2).await;
+        Ok((outcome, self.acknowledge))
+    }
+}
+
+impl Notifications for Replicas {
+    async fn listen(&self, key: &Key, wake: Wake) -> Result<Listener, StoreError> {
+        self.store.listen(key, wake).await
     }
 }

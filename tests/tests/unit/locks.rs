@@ -9,6 +9,7 @@ mod in_line;
 mod late;
 mod many;
 mod quorum;
+mod replicated;
 mod striped;
 mod waiting;
 

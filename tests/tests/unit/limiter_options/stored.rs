@@ -123,8 +123,10 @@ async fn no_turn_is_taken_ahead_under_a_stored_limit() {
     assert_eq!(limiter.prefetch_stats().unwrap().calls, 0);
 
     others.set_limit("changed", queue).await.unwrap();
-    // It asks as under the default, and learns of the queue by the answer.
+    // It asks as under the default, and learns of the queue by the answer, which is its own.
+    let calls = store.calls();
     assert!(limiter.try_acquire("changed", 1).await.unwrap().is_allowed());
+    assert_eq!(store.calls() - calls, 1);
     let second = limiter.try_acquire("changed", 1).await.unwrap();
     assert!(second.origin == Origin::Store && second.turn_after >= SECOND, "{second:?}");
 }

@@ -4,6 +4,7 @@ use lockage::Error;
 use lockage::locks::{RwLockHandle, SemaphoreHandle};
 
 use super::*;
+use crate::late_calls::Replicas;
 
 fn busy<G: std::fmt::Debug>(outcome: TryLock<G>) -> Busy {
     match outcome {
@@ -217,3 +218,32 @@ async fn locks_have_a_prefix_that_keys_can_have() {
     assert!(["", "{", "}"].iter().all(|prefix| locks().0.with_prefix(prefix).is_err()));
     assert!(locks().0.with_prefix("mine").is_ok());
 }
+
+/// L10: a change of a latch whose first question, for the store's time, was answered only the second time is made once.
+#[tokio::test(start_paused = true)]
+async fn l10_a_change_is_made_though_its_first_question_was_repeated() {
+    let (locks, store) = locks();
+    store.next([Fate::AnswerLost]);
+    let latch = locks.latch("one", LEASE).unwrap();
+    assert!(latch.set(3).await.unwrap());
+    assert_eq!(latch.count_down(1).await.unwrap(), 2);
+}
+
+/// What locks show of themselves is how they wait, and what they are asked to do.
+#[tokio::test(start_paused = true)]
+async fn locks_show_their_options() {
+    let (plain, _) = locks();
+    let shown = format!("{plain:?}");
+    let options = |on| format!("wake_ups: {on}, replicas: {on}, observer: {on}, ..");
+    assert!(shown.contains(&options(false)), "{shown}");
+    let replicas = Replicas::new(&FailingStore::new(paused_memory()), 1, Duration::ZERO);
+    let full = Locks::new(RetryStore::new(replicas, Tokio, SECOND), LEASE).unwrap();
+    let full = full.with_wake_ups().with_replicas(1).with_observer("one", Unmoved);
+    let shown = format!("{full:?}");
+    assert!(shown.contains(&options(true)), "{shown}");
+}
+
+/// An observer that does nothing.
+struct Unmoved;
+
+impl lockage::observer::Observer for Unmoved {}

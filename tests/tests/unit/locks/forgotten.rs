@@ -148,14 +148,21 @@ async fn l10_a_retry_of_a_forgotten_count_down_is_unknown() {
 }
 
 /// L10: a change of a latch that was sent once and came too late, behind others that may arrive for longer, is made again.
+/// Copies of it may arrive for as long as those, and no longer.
 #[tokio::test(start_paused = true)]
 async fn l10_a_count_down_with_a_shorter_timeout_counts_once() {
     let (locks, store) = locks();
-    let patient = Locks::new(RetryStore::new(store, Tokio, SECOND * 10), LEASE).unwrap();
+    let patient = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND * 10), LEASE).unwrap();
     let patient = patient.latch("one", LEASE).unwrap();
-    assert!(patient.set(40).await.unwrap());
+    assert!(patient.set(100).await.unwrap());
     count_down(&patient, MANY).await;
     let latch = locks.latch("one", LEASE).unwrap();
-    assert_eq!(latch.count_down(1).await.unwrap(), 39 - MANY as u64);
-    assert_eq!(latch.inspect().await.unwrap().left, 39 - MANY as u64);
+    assert_eq!(latch.count_down(1).await.unwrap(), 99 - MANY as u64);
+    assert_eq!(latch.inspect().await.unwrap().left, 99 - MANY as u64);
+    // It is forgotten, and no copy of any change can arrive any more.
+    count_down(&patient, MANY).await;
+    sleep(LEASE / 2).await;
+    let calls = store.calls();
+    assert_eq!(latch.count_down(1).await.unwrap(), 98 - 2 * MANY as u64);
+    assert_eq!(store.calls() - calls, 1);
 }

@@ -106,3 +106,42 @@ async fn a_dropped_attempt_leaves_nothing_held() {
     }
     assert!(ended > 0, "some attempts come to their end");
 }
+
+/// A release that fails is repeated soon, and seldom after a while.
+#[tokio::test(start_paused = true)]
+async fn a_release_is_repeated_after_growing_pauses() {
+    let (locks, store) = locks();
+    let lock = locks.lock("one").unwrap();
+    for (outage, most, pause) in [(MILLI * 50, 4, MILLI * 50), (SECOND * 10, 17, SECOND)] {
+        let guard = lock.acquire().await.unwrap();
+        // Nothing else repeats such a call.
+        store.always(Fate::Misconfigured);
+        let calls = store.calls();
+        drop(guard);
+        sleep(outage).await;
+        assert!((3..=most).contains(&(store.calls() - calls)), "{}", store.calls() - calls);
+        store.always(Fate::Answered);
+        sleep(pause).await;
+        assert_eq!(holder(&store).await, None, "{outage:?}");
+    }
+}
+
+/// A refused caller, and one whose question for the store's time has no answer, leave nothing to look for.
+#[tokio::test(start_paused = true)]
+async fn what_can_take_nothing_is_not_looked_for() {
+    let (others, store) = locks();
+    let here = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+    let lock = here.lock("one").unwrap();
+    store.always(Fate::Silence);
+    assert!(lock.try_acquire().await.is_err());
+    store.always(Fate::Answered);
+    let calls = store.calls();
+    sleep(SECOND * 5).await;
+    assert_eq!(store.calls(), calls);
+    let _held = others.lock("one").unwrap().acquire().await.unwrap();
+    assert!(lock.try_acquire().await.unwrap().taken().is_none());
+    let calls = store.calls();
+    assert!(lock.try_acquire().await.unwrap().taken().is_none());
+    sleep(SECOND * 5).await;
+    assert_eq!(store.calls() - calls, 1);
+}

@@ -93,6 +93,82 @@ async fn a_loss_is_noticed_without_the_store() {
     }
 }
 
+/// L6: at its deadline a lock is lost, and no renewal is sent from then on.
+#[tokio::test(start_paused = true)]
+async fn l6_a_lock_is_lost_at_its_deadline() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::NotDone);
+    sleep(LEASE * 2 / 3).await;
+    advance(guard.time_left().unwrap() - Duration::from_nanos(1)).await;
+    assert_eq!(guard.time_left(), Ok(Duration::from_nanos(1)));
+    advance(Duration::from_nanos(1)).await;
+    assert_eq!(guard.time_left(), Err(Loss::Expired));
+    sleep(MILLI).await;
+    let calls = store.calls();
+    sleep(LEASE).await;
+    assert_eq!(store.calls(), calls);
+}
+
+/// A waiter for the loss makes no renewal that its task makes in time, and many acquires have one task.
+#[tokio::test(start_paused = true)]
+async fn one_task_renews_a_lock_that_is_worked_under() {
+    let (locks, store) = locks();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    for _ in 0..5 {
+        locks.lock("two").unwrap().acquire().await.unwrap().release().await.unwrap();
+    }
+    let calls = store.calls();
+    assert_eq!(guard.run(sleep(LEASE * 10)).await, Ok(()));
+    let renewals = store.calls() - calls;
+    assert!((29..=31).contains(&renewals), "{renewals} renewals in ten leases");
+    assert_eq!(tokio::runtime::Handle::current().metrics().num_alive_tasks(), 1);
+}
+
+/// L3: a grant is not renewed under the name of an earlier one of the same owner.
+#[tokio::test(start_paused = true)]
+async fn l3_a_renewal_names_its_grant() {
+    let (locks, store) = locks();
+    let owner = locks.new_owner();
+    let lock = locks.lock("one").unwrap().as_owner(owner);
+    let first = lock.acquire().await.unwrap();
+    assert!(lock.force_release(first.token()).await.unwrap());
+    let second = lock.acquire().await.unwrap();
+    sleep(LEASE / 2).await;
+    assert!(matches!(first.time_left(), Err(Loss::Refused(_))) && second.time_left().is_ok());
+    for writes in [true, false] {
+        let side = match writes {
+            true => locks.write_lock("two").unwrap().as_owner(owner),
+            false => locks.read_lock("two").unwrap().as_owner(owner),
+        };
+        let first = side.acquire().await.unwrap();
+        // The store is away until the lease has ended there, and the holder stands still.
+        store.always(Fate::NotDone);
+        advance(LEASE).await;
+        store.always(Fate::Answered);
+        let second = side.acquire().await.unwrap();
+        sleep(LEASE / 2).await;
+        assert!(first.is_lost() && second.time_left().is_ok(), "{writes}");
+        drop(first);
+        assert_eq!(second.release().await.unwrap(), Released::Free, "{writes}");
+    }
+}
+
+/// A lock that is being released is not renewed meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_release_ends_the_renewals() {
+    let store = FailingStore::new(paused_memory());
+    let slow = Slow::new(&store, vec![(MILLI * 100, MILLI * 100)]);
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    // The next renewal is due while the release is under way.
+    sleep(guard.time_left().unwrap() - LEASE * 2 / 3).await;
+    let calls = store.calls();
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
+    sleep(SECOND).await;
+    assert_eq!(store.calls() - calls, 1);
+}
+
 /// An outage that is over in time goes unnoticed.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_fails_is_repeated_until_it_is_done() {
@@ -202,6 +278,10 @@ async fn ten_thousand_holds_are_renewed_a_thousand_at_a_time() {
     store.always(Fate::Silence);
     sleep(LEASE / 3 + MILLI).await;
     assert_eq!(store.calls() - calls, 1000);
+    // Nor are there more when something else is to be done.
+    drop(guards.pop());
+    sleep(MILLI).await;
+    assert_eq!(store.calls() - calls, 1001);
     store.always(Fate::Answered);
     sleep(LEASE / 3).await;
     let calls = store.calls();

@@ -5,7 +5,7 @@ use lockage::locks::{LockGuard, Quorum};
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::ConfigError;
 use lockage::{Error, StoreError};
-use lockage_core::flow::shortest_lease;
+use lockage_core::flow::{own_deadline, shortest_lease};
 
 use super::*;
 use crate::late_calls::Late;
@@ -76,12 +76,43 @@ async fn bug_26_waiters_with_only_late_grants_get_too_slow() {
     }
 }
 
+/// The bound of an answer is the longest hold where that is shorter than the lease, and denials count like grants: those that
+/// take exactly as long as a grant lasts come too late.
+#[tokio::test(start_paused = true)]
+async fn denials_that_take_as_long_as_a_grant_lasts_are_too_slow() {
+    let longest = SECOND * 2;
+    let sure = own_deadline(Duration::ZERO, LEASE);
+    for (stop, longest) in [(sure, None), (longest, Some(longest))] {
+        let (locks, store) = stopped(vec![stop]);
+        let locks =
+            longest.into_iter().fold(locks, |it, it_at| it.with_longest_hold(it_at).unwrap());
+        let key = Key::new("lock", "one").unwrap();
+        let machine = Lock::new(LEASE * 1000, SECOND).unwrap();
+        let [owner, id] = [OwnerId::from_u128(7), OwnerId::from_u128(8)];
+        let acquire = machine.acquire(owner, HoldId::from_u128(id.as_u128()), Timestamp::MAX);
+        store.execute(&key, &acquire).await.unwrap();
+        let outcome = timeout(LEASE * 20, locks.lock("one").unwrap().acquire()).await.unwrap();
+        let Err(Error::TooSlow { took, lease }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!((took, lease), (stop, longest.unwrap_or(LEASE)));
+    }
+}
+
 /// A process that is stopped now and then has the lock in the end.
 #[tokio::test(start_paused = true)]
 async fn one_grant_that_comes_too_late_is_asked_for_again() {
     let (locks, _) = stopped(vec![LEASE * 2, Duration::ZERO, Duration::ZERO]);
     let guard: LockGuard<_, _> = locks.lock("one").unwrap().acquire().await.unwrap();
     assert!(guard.time_left().is_ok());
+}
+
+/// L4: the answer to a renewal that comes after the deadline, since the process stood still, revives nothing.
+#[tokio::test(start_paused = true)]
+async fn l4_a_renewal_that_is_answered_too_late_revives_nothing() {
+    let (locks, store) = stopped(vec![Duration::ZERO, Duration::ZERO, LEASE * 9 / 10]);
+    let guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    sleep(LEASE / 3 + LEASE * 9 / 10 + SECOND).await;
+    assert!(holder(&store).await.is_some(), "the store has renewed it");
+    assert_eq!(guard.time_left(), Err(Loss::Expired));
 }
 
 /// Its messages are lost.
@@ -114,19 +145,43 @@ async fn l8_a_waiter_goes_on_where_a_late_copy_has_spent_its_id() {
 }
 
 /// L8: a copy that was sent on a connection that broke is given back once it arrives, although another one was refused
-/// right after.
+/// right after; also where its caller waited on, and gave up before that, or was dropped.
 #[tokio::test(start_paused = true)]
 async fn l8_a_copy_on_a_broken_connection_is_given_back() {
+    for way in ["once", "waits", "dropped"] {
+        let (others, store) = locks();
+        let guard = others.lock("one").unwrap().acquire().await.unwrap();
+        let late = Late::new(&store, [Duration::ZERO, SECOND * 9 / 10]).on_broken_connections();
+        let locks = Locks::new(RetryStore::new(late, Tokio, SECOND), LEASE).unwrap();
+        let (lock, start) = (locks.lock("one").unwrap(), Instant::now());
+        match way {
+            "once" => assert!(lock.try_acquire().await.unwrap().taken().is_none()),
+            "waits" => assert!(lock.acquire_within(POLL).await.unwrap().taken().is_none()),
+            _ => assert!(timeout(POLL, lock.acquire()).await.is_err()),
+        }
+        assert!(start.elapsed() <= POLL + MILLI, "{way}: the second copy is sent at once");
+        sleep(SECOND / 2).await;
+        guard.release().await.unwrap();
+        sleep(SECOND * 2).await;
+        assert_eq!(holder(&store).await, None, "{way}");
+    }
+}
+
+/// L10: a copy of an earlier attempt that arrives once a later one is granted takes nothing more.
+#[tokio::test(start_paused = true)]
+async fn l10_a_copy_of_an_earlier_attempt_takes_nothing_more() {
     let (others, store) = locks();
     let guard = others.lock("one").unwrap().acquire().await.unwrap();
     let late = Late::new(&store, [Duration::ZERO, SECOND * 9 / 10]).on_broken_connections();
     let locks = Locks::new(RetryStore::new(late, Tokio, SECOND), LEASE).unwrap();
-    let start = Instant::now();
-    assert!(locks.lock("one").unwrap().try_acquire().await.unwrap().taken().is_none());
-    assert!(start.elapsed() < SECOND / 10, "the second copy is sent at once");
+    let lock = locks.lock("one").unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
     sleep(SECOND / 2).await;
     guard.release().await.unwrap();
-    sleep(SECOND * 2).await;
+    let guard = waiter.await.unwrap();
+    // The copy is there.
+    sleep(SECOND / 2).await;
+    assert_eq!(guard.release().await.unwrap(), Released::Free);
     assert_eq!(holder(&store).await, None);
 }
 

@@ -176,3 +176,49 @@ async fn a_part_is_given_back() {
     sleep(SECOND * 3).await;
     assert_eq!(got(lock.try_acquire().await).granted(), 3);
 }
+
+/// Servers whose calls take these times to come back.
+fn slow_servers<const N: usize>(back: [u32; N]) -> (Quorum<Slow, Tokio>, [Memory; N]) {
+    let stores = [(); N].map(|()| FailingStore::new(paused_memory()));
+    let slow = |(store, back)| Slow::new(store, vec![(Duration::ZERO, MILLI * back)]);
+    let locks = stores
+        .iter()
+        .zip(back)
+        .map(slow)
+        .map(|slow| Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap());
+    (Quorum::new(locks.collect()).unwrap(), stores)
+}
+
+/// Once a majority has granted it, the others get as long as that took, and 10 ms at least.
+#[tokio::test(start_paused = true)]
+async fn the_others_are_waited_for_as_long_as_the_majority_took() {
+    for (back, granted, took) in [
+        ([0, 0, 8], 3, 8),
+        ([0, 0, 50], 2, 10),
+        ([100, 100, 180], 3, 180),
+        ([100, 100, 250], 2, 200),
+    ] {
+        let (quorum, _) = slow_servers(back);
+        // The first calls only ask for the store's time.
+        let _ = quorum.lock("another").unwrap().try_acquire().await.unwrap();
+        sleep(SECOND).await;
+        let begin = Instant::now();
+        let guard = quorum.lock("one").unwrap().try_acquire().await.unwrap().taken().unwrap();
+        assert_eq!(guard.granted(), granted, "{back:?}");
+        let elapsed = begin.elapsed();
+        assert!(elapsed >= MILLI * took && elapsed <= MILLI * (took + 2), "{back:?}: {elapsed:?}");
+    }
+}
+
+/// A minority that refuses at once does not keep the majority away.
+#[tokio::test(start_paused = true)]
+async fn a_majority_is_waited_for_as_long_as_there_can_be_one() {
+    let (quorum, stores) = slow_servers([0, 0, 50, 50, 50]);
+    let mut held = Vec::new();
+    for store in &stores[..2] {
+        let locks = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+        held.push(locks.lock("one").unwrap().acquire().await.unwrap());
+    }
+    let guard = quorum.lock("one").unwrap().try_acquire().await.unwrap().taken().unwrap();
+    assert_eq!(guard.granted(), 3);
+}

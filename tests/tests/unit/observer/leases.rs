@@ -12,6 +12,7 @@ use proptest::prelude::*;
 use tokio::time::sleep;
 
 use super::{Change, Log, Memory, SECOND, Told};
+use crate::late_calls::Replicas;
 
 /// Cases when nothing is asked for.
 const DEFAULT_CASES: u32 = 200;
@@ -125,6 +126,22 @@ async fn grants_not_handed_out_are_not_reported() {
     assert!(locks.lock("one").unwrap().try_acquire().await.is_err());
     sleep(LEASE).await;
     assert_eq!(changes(&log), [Change::Failed(ErrorKind::NotDone)]);
+}
+
+/// A lease that is lost before its caller gets it, since its locks were closed meanwhile, has begun and ended.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_lost_at_its_beginning_is_reported_whole() {
+    let replicas = Replicas::new(&FailingStore::new(paused_memory()), 1, SECOND / 10);
+    let log = Log::new();
+    let locks = Locks::new(RetryStore::new(replicas, Tokio, SECOND), LEASE).unwrap();
+    let locks = locks.with_replicas(1).with_observer("invoices", log.clone());
+    let lock = locks.lock("one").unwrap();
+    let attempt = tokio::spawn(async move { drop(lock.try_acquire().await) });
+    // Its renewal has run, and is not yet acknowledged.
+    sleep(SECOND * 3 / 40).await;
+    tokio::join!(locks.close(), async { attempt.await.unwrap() });
+    let seen = changes(&log);
+    assert!(matches!(seen[..], [Change::Acquired(_), Change::Lost(ZERO)]), "{seen:?}");
 }
 
 /// Each kind reports its name.

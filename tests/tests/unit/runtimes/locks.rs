@@ -39,9 +39,7 @@ impl World {
 
     /// Returns whether it is free, by the store.
     async fn is_free(&self, name: &str) -> bool {
-        let other = Locks::new(RetryStore::new(self.store.clone(), Tokio, SECOND), LEASE).unwrap();
-        let lock = other.lock(name).unwrap();
-        lock.inspect().await.unwrap().holder.is_none()
+        is_free(&self.store, name).await
     }
 
     /// Ends or blocks executor 1.
@@ -51,6 +49,13 @@ impl World {
             false => self.executors.block(1, true),
         }
     }
+}
+
+/// Whether it is free, by the store.
+async fn is_free(store: &Memory, name: &str) -> bool {
+    let other = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+    let lock = other.lock(name).unwrap();
+    lock.inspect().await.unwrap().holder.is_none()
 }
 
 /// L6: the executor of the first acquire ends or is blocked, and holders on another one keep their locks, though they
@@ -170,6 +175,124 @@ async fn l8_a_release_under_way_is_taken_over() {
     assert!(world.is_free("one").await && other.time_left().is_ok());
 }
 
+/// L6: a lease is renewed by the task of its executor, each third of it, and by no other while that one lives.
+#[tokio::test(start_paused = true)]
+async fn l6_each_executor_renews_its_own_leases() {
+    let (executors, calls) = (Executors::default(), Calls::default());
+    let store = Noting { store: FailingStore::new(paused_memory()), calls: Arc::clone(&calls) };
+    let timed = RetryStore::new(store, executors.clone(), SECOND);
+    let locks = Locks::new(timed, LEASE).unwrap();
+    let mut guards = Vec::new();
+    for (here, name) in [(1, "one"), (2, "two"), (3, "three")] {
+        let lock = locks.lock(name).unwrap();
+        guards
+            .push(executors.run(here, async move { lock.acquire().await.unwrap() }).await.unwrap());
+        sleep(SECOND / 10).await;
+    }
+    calls.lock().unwrap().clear();
+    sleep(LEASE * 10).await;
+    let calls = std::mem::take(&mut *calls.lock().unwrap());
+    for (here, name) in [(1, "one"), (2, "two"), (3, "three")] {
+        let of_key = calls.iter().filter(|(key, _)| key == &format!("lock:{{{name}}}"));
+        let executors: Vec<_> = of_key.map(|(_, here)| *here).collect();
+        assert!(executors.iter().all(|it| *it == Some(here)), "{name}: {executors:?}");
+        assert!((29..=31).contains(&executors.len()), "{name}: {}", executors.len());
+    }
+}
+
+/// The keys that were called, and on which executors.
+type Calls = Arc<Mutex<Vec<(String, Option<u64>)>>>;
+
+/// A store that notes its calls.
+#[derive(Clone)]
+struct Noting {
+    store: Memory,
+    calls: Calls,
+}
+
+impl Store for Noting {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: lockage::store::Command<Outcome: Send> + Sync,
+    {
+        let here = HERE.try_with(|here| *here).ok();
+        self.calls.lock().unwrap().push((key.as_str().to_owned(), here));
+        sleep(SECOND / 10).await;
+        self.store.execute(key, command).await
+    }
+}
+
+/// L6: the renewals of a blocked executor are made once each, by another task or a waiter for the loss, though each takes
+/// a while.
+#[tokio::test(start_paused = true)]
+async fn l6_late_renewals_are_made_once() {
+    for by_waiters in [false, true] {
+        let (executors, calls) = (Executors::default(), Calls::default());
+        let store = Noting { store: FailingStore::new(paused_memory()), calls: Arc::clone(&calls) };
+        let timed = RetryStore::new(store, executors.clone(), SECOND);
+        let lock = Locks::new(timed, LEASE).unwrap().lock("one").unwrap();
+        let (held, free) = (lock.clone(), lock.clone());
+        let guard = executors.run(1, async move { held.acquire().await.unwrap() }).await.unwrap();
+        if !by_waiters {
+            // Its task lives on the other executor, and so do two more, one of which holds something.
+            for here in [2, 3] {
+                let lock = free.clone();
+                drop(
+                    executors
+                        .run(here, async move { lock.try_acquire().await.unwrap().taken() })
+                        .await,
+                );
+            }
+        }
+        executors.block(1, true);
+        calls.lock().unwrap().clear();
+        let work = async {
+            let (one, other) =
+                tokio::join!(guard.run(sleep(LEASE * 5)), guard.run(sleep(LEASE * 5)));
+            one.and(other)
+        };
+        match by_waiters {
+            true => assert_eq!(work.await, Ok(())),
+            false => sleep(LEASE * 5).await,
+        }
+        assert!(guard.time_left().is_ok(), "{by_waiters}");
+        // Each is late by a sixth of a lease: it comes after half of one.
+        let renewals = calls.lock().unwrap().len();
+        assert!((9..=10).contains(&renewals), "{by_waiters}: {renewals}");
+    }
+}
+
+/// L6: an executor that ends and begins anew has a task again.
+#[tokio::test(start_paused = true)]
+async fn l6_an_executor_that_begins_anew_renews() {
+    let world = World::new().await;
+    let old = world.acquire(1, "old").await;
+    world.executors.end(1).await;
+    let guard = world.acquire(1, "one").await;
+    drop(old);
+    sleep(LEASE * 5).await;
+    assert!(guard.time_left().is_ok());
+    world.executors.run(1, async move { drop(guard) }).await.unwrap();
+    sleep(SECOND).await;
+    assert!(world.is_free("one").await && world.is_free("old").await);
+}
+
+/// Closing waits for the releases that the task of another executor makes.
+#[tokio::test(start_paused = true)]
+async fn closing_waits_for_the_releases_of_other_executors() {
+    let (executors, store) = (Executors::default(), FailingStore::new(paused_memory()));
+    let noting = Noting { store: store.clone(), calls: Calls::default() };
+    let locks = Locks::new(RetryStore::new(noting, executors.clone(), SECOND), LEASE).unwrap();
+    let lock = locks.lock("one").unwrap();
+    let held = async move { drop(lock.acquire().await.unwrap()) };
+    executors.run(1, held).await.unwrap();
+    sleep(SECOND / 20).await;
+    assert!(!is_free(&store, "one").await, "its release is under way");
+    let begin = Instant::now();
+    executors.run(2, locks.close()).await.unwrap();
+    assert!(is_free(&store, "one").await && begin.elapsed() < SECOND, "{:?}", begin.elapsed());
+}
+
 /// L8: closing depends on no executor that is blocked, and leaves nothing held.
 #[tokio::test(start_paused = true)]
 async fn l8_locks_are_closed_beside_a_blocked_executor() {
@@ -188,6 +311,18 @@ async fn l8_locks_are_closed_beside_a_blocked_executor() {
     timeout(LEASE * 3, closing).await.expect("the leases have ended").unwrap();
     world.executors.block(1, false);
     attempt.await.unwrap();
+}
+
+/// L8: nor on a task of this executor: closing starts one.
+#[tokio::test(start_paused = true)]
+async fn l8_locks_are_closed_where_they_have_no_task() {
+    let world = World::new().await;
+    let guard = world.acquire(1, "one").await;
+    world.executors.block(1, true);
+    let closing = world.executors.run(2, world.locks.clone().close());
+    sleep(SECOND).await;
+    assert!(world.is_free("one").await && guard.time_left() == Err(Loss::Closed));
+    timeout(SECOND, closing).await.expect("nothing is left to do here").unwrap();
 }
 
 /// A store that panics at some calls.
