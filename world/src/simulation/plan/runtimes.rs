@@ -43,7 +43,7 @@ impl Plan {
 
     /// Returns the time from which no operation under way goes wrong, whatever went wrong earlier.
     pub(in crate::simulation) fn sure_us(&self) -> u64 {
-        self.heal_us + 3 * self.timeout_us
+        self.ends_us() + 3 * self.timeout_us
     }
 
     /// Returns the jobs whose runtime is blocked at some time.
