@@ -123,7 +123,7 @@ fn tests_on_a_clock_that_the_server_does_not_follow_are_skipped_and_say_why() {
     let output = Command::new(std::env::current_exe().unwrap())
         .args([
             "three_way::limiters::the_token",
-            "what_was_done_under_an_id_is_done",
+            "calls_with_a_request_id_are_done",
             "stores::fred_cluster_of_one",
         ])
         .args(["injected_clock::time", "injected_clock::a_server_on_its_own"])
