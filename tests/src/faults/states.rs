@@ -65,12 +65,12 @@ pub const WITHOUT_REPLICAS: State = State {
     end: |_, admin| run(admin, &["CONFIG", "SET", "min-replicas-to-write", "0"]),
 };
 
-/// It reads its keys (`LOADING`), for as long as it takes.
+/// It reads its keys (`LOADING`), for up to 15 s.
 pub const LOADING: State = State {
     name: "LOADING",
     begin: |server, admin| {
         run(admin, &["CONFIG", "SET", "loading-process-events-interval-bytes", "1024"]);
-        run(admin, &["DEBUG", "POPULATE", "1000", "loaded", "2000"]);
+        run(admin, &["DEBUG", "POPULATE", "10000", "loaded", "2000"]);
         run(admin, &["CONFIG", "SET", "key-load-delay", "1500"]);
         let mut loads = server.connection();
         std::thread::spawn(move || redis::cmd("DEBUG").arg("RELOAD").exec(&mut loads));
@@ -81,6 +81,7 @@ pub const LOADING: State = State {
         }
     },
     end: |_, admin| {
+        run(admin, &["CONFIG", "SET", "key-load-delay", "0"]);
         while info(admin, "persistence").contains("\nloading:1") {
             std::thread::sleep(Duration::from_millis(20));
         }
