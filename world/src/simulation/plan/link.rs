@@ -69,7 +69,7 @@ impl Link {
         }
     }
 
-    /// Whether each call is answered for all that, where a connection that was idle is checked.
+    /// Returns whether each call is answered, where a connection that was idle is checked.
     fn is_only_idle(self) -> bool {
         !self.is_cluster && self.idle_us.is_some() && Link { idle_us: None, ..self }.is_calm()
     }
@@ -109,11 +109,12 @@ impl Plan {
         }
     }
 
-    /// Whether each call is answered, where a connection that was idle is checked.
+    /// Returns whether each call is answered, where a connection that was idle is checked, and callers poll their calls.
     pub(in crate::simulation) fn is_only_idle(&self) -> bool {
         let Network { most_us, lost, late, .. } = self.network;
         self.link.is_some_and(Link::is_only_idle)
             && (lost, late) == (0, 0)
+            && self.unpolled_us() == 0
             && self.hops() * most_us < self.timeout_us
             && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }))
     }

@@ -1,6 +1,6 @@
 //! The store's runs of commands on the keys of limiters, and the charges that follow.
 
-use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Settlement};
+use lockage_core::{AnyCommand, AnyOutcome, Cancellation, Decision, Limit, Settlement};
 use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
@@ -110,7 +110,6 @@ impl Accounts {
         let back = match &answers.first() {
             Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
             Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
-            Some(Answer::Cancellation(_)) => after.remaining.saturating_sub(before.remaining),
             _ => 0,
         };
         let is_written = charged > 0 || answers.first().is_some_and(Answer::is_written);
@@ -137,6 +136,11 @@ impl Accounts {
         }
         if answers.first().is_some_and(Answer::is_written) {
             epoch.adjusted_us = epoch.adjusted_us.max(ran.clock_us);
+        }
+        if let Some(Answer::Cancellation(Cancellation::GivenBack)) = answers.first() {
+            // The latest charge was never made, and the key's time is that of the one before.
+            epoch.charges.pop();
+            epoch.latest_us = epoch.charges.last().map_or(0, |(time_us, _)| *time_us);
         }
         if charged == 0 && back == 0 {
             return Ok(());
