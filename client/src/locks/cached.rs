@@ -110,12 +110,15 @@ where
         if let Some((value, left)) = self.peek(id).await?
             && left > self.stale
         {
+            // A release that fails is repeated in the background.
+            let _ = guard.release().await;
             return Ok(value);
         }
         let value = guard.run(build()).await?.map_err(WorkError::Work)?;
         let bytes = ValueError::encoded::<V>(id, &value)?;
         // A value that took longer than its lock was held goes to its caller alone.
         let _: Access<()> = self.values.write(id, guard.token(), &bytes).await?;
+        let _ = guard.release().await;
         Ok(value)
     }
 
@@ -149,7 +152,6 @@ where
         };
         // A stale token means that the value was rebuilt under a newer lock.
         let _: Access<()> = self.values.remove(id, guard.token()).await?;
-        // A release that fails is repeated in the background.
         let _ = guard.release().await;
         Ok(())
     }

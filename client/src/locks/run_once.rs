@@ -118,7 +118,11 @@ where
         let guard = self.locks.lock(id).map_err(crate::Error::from)?.acquire().await?;
         // From now on the store accepts no result of an earlier attempt.
         match self.results.read(id, guard.token()).await? {
-            Access::Accepted(Some(known)) => return remembered(known),
+            Access::Accepted(Some(known)) => {
+                // A release that fails is repeated in the background.
+                let _ = guard.release().await;
+                return remembered(known);
+            }
             Access::Accepted(None) => {}
             Access::Stale { .. } => return Err(WorkError::Lost(Loss::Refused(None))),
         }
