@@ -14,17 +14,15 @@ use futures_channel::oneshot;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use lockage_core::{AcquireEach, Decision, MAX_COSTS, ReplyError};
+use lockage_core::{AcquireEach, Decision, MAX_COSTS};
 use slab::Slab;
 
+use super::waiter::{Outcome, Waiter, answer_all, unexpected};
 use super::{Coalescing, Subject};
 use crate::error::{Error, QueueFull, StoreError};
 use crate::limiter::circuit_breaker::{Report, is_answered};
 use crate::runtime::Executor;
 use crate::sync::{Mutex, MutexGuard, lock};
-
-/// The outcome of the requests for one key.
-pub(super) type Outcome = Result<Vec<Decision>, Error>;
 
 /// A call, with an outcome for each of its keys.
 pub(super) type Sending = Pin<Box<dyn Future<Output = Vec<Outcome>> + Send>>;
@@ -43,37 +41,6 @@ pub(super) struct Capacity {
 /// The number of keys that fill a call before a concurrent one is made: while a server decides one call, its client
 /// makes the other.
 const FEWEST_KEYS: usize = 8;
-
-/// A request that has no answer yet. If it is dropped without one, that is its answer.
-pub(super) struct Waiter {
-    cost: u64,
-    report: Option<Report>,
-    is_sent: bool,
-    answer: Option<oneshot::Sender<Result<Decision, Error>>>,
-}
-
-impl Waiter {
-    fn answer(mut self, result: Result<Decision, Error>) {
-        if let Some(answer) = self.answer.take() {
-            // The caller may have left.
-            _ = answer.send(result);
-        }
-    }
-
-    fn has_left(&self) -> bool {
-        self.answer.as_ref().is_none_or(oneshot::Sender::is_canceled)
-    }
-}
-
-impl Drop for Waiter {
-    fn drop(&mut self) {
-        let Some(answer) = self.answer.take() else { return };
-        let cause = "the runtime of the task that sends requests has ended".into();
-        let error =
-            if self.is_sent { StoreError::Unknown(cause) } else { StoreError::NotDone(cause) };
-        _ = answer.send(Err(error.into()));
-    }
-}
 
 /// Requests that no driver has taken on yet. Its lock is held for a look, and never while a task is woken, polled or
 /// dropped.
@@ -413,41 +380,6 @@ async fn numbered<E>(
     sending: Abortable<impl Future<Output = Result<Vec<Outcome>, E>>>,
 ) -> (usize, Option<Vec<Outcome>>) {
     (number, sending.await.ok().and_then(Result::ok))
-}
-
-fn answer_all(waiters: VecDeque<Waiter>, outcome: Outcome) {
-    match outcome {
-        Ok(decisions) => {
-            let mut decisions = decisions.into_iter();
-            for waiter in waiters {
-                waiter.answer(decisions.next().ok_or_else(unexpected));
-            }
-        }
-        Err(error) => {
-            let again = shared(error);
-            waiters.into_iter().for_each(|waiter| waiter.answer(Err(again())));
-        }
-    }
-}
-
-/// Returns the error for each of several callers.
-fn shared(error: Error) -> Box<dyn Fn() -> Error> {
-    match error {
-        Error::Store(error) => {
-            let again = error.shared();
-            Box::new(move || again().into())
-        }
-        Error::NoLimit => Box::new(|| Error::NoLimit),
-        Error::NoClient => Box::new(|| Error::NoClient),
-        other => {
-            let cause = other.to_string();
-            Box::new(move || StoreError::Unknown(cause.clone().into()).into())
-        }
-    }
-}
-
-fn unexpected() -> Error {
-    StoreError::from(ReplyError::Unexpected).into()
 }
 
 /// Lets every other task that can go on do so.

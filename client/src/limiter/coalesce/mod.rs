@@ -7,6 +7,7 @@
 mod driver;
 #[cfg(all(test, loom))]
 mod loom_tests;
+mod waiter;
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

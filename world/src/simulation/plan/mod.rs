@@ -370,18 +370,6 @@ impl Wrong {
     pub(super) fn shakes_store(self) -> bool {
         matches!(self, Wrong::Failover { .. } | Wrong::Clock { .. } | Wrong::Evict { .. })
     }
-
-    /// Returns how long this lasts, where that is known beforehand.
-    fn lasts_us(self) -> u64 {
-        match self {
-            Wrong::Crash { for_us, .. }
-            | Wrong::Pause { for_us, .. }
-            | Wrong::BlockRuntime { for_us, .. }
-            | Wrong::Away { for_us, .. }
-            | Wrong::Failover { for_us, .. } => for_us,
-            _ => 0,
-        }
-    }
 }
 
 impl Plan {
@@ -411,12 +399,6 @@ impl Plan {
 
     pub(super) fn asks(&self, is: impl Fn(Verb) -> bool) -> bool {
         self.jobs.iter().any(|job| matches!(job.work, Work::Ask { verb, .. } if is(verb)))
-    }
-
-    /// Returns the end of all that goes wrong: some goes on after the network is well.
-    pub(super) fn ends_us(&self) -> u64 {
-        let ends = self.troubles.iter().map(|trouble| trouble.at_us + trouble.what.lasts_us());
-        ends.max().unwrap_or_default().max(self.heal_us)
     }
 
     /// Returns how long a reservation is kept at most: for twice as long as it can be settled.

@@ -41,6 +41,12 @@ impl Plan {
         }
     }
 
+    /// Returns the end of all that goes wrong: some goes on after the network is well.
+    fn ends_us(&self) -> u64 {
+        let ends = self.troubles.iter().map(|trouble| trouble.at_us + trouble.what.lasts_us());
+        ends.max().unwrap_or_default().max(self.heal_us)
+    }
+
     /// Returns the time from which no operation under way goes wrong, whatever went wrong earlier.
     pub(in crate::simulation) fn sure_us(&self) -> u64 {
         self.ends_us() + 3 * self.timeout_us
@@ -59,6 +65,18 @@ impl Plan {
 }
 
 impl Wrong {
+    /// Returns how long this lasts, where that is known beforehand.
+    fn lasts_us(self) -> u64 {
+        match self {
+            Wrong::Crash { for_us, .. }
+            | Wrong::Pause { for_us, .. }
+            | Wrong::BlockRuntime { for_us, .. }
+            | Wrong::Away { for_us, .. }
+            | Wrong::Failover { for_us, .. } => for_us,
+            _ => 0,
+        }
+    }
+
     /// Returns whether this affects only one runtime of a process.
     pub(super) fn is_of_runtime(self) -> bool {
         matches!(self, Wrong::EndRuntime { .. } | Wrong::BlockRuntime { .. })
