@@ -18,7 +18,6 @@ mod program;
 mod sentinels;
 mod topology;
 
-use std::io::Write;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -33,7 +32,8 @@ use tempfile::TempDir;
 pub use clock::VirtualClock;
 pub use cluster::Cluster;
 pub use lockage_suite::Proxy;
-pub use program::{major_version, program};
+use program::spawn;
+pub use program::{major_version, program, say_skipped};
 pub use sentinels::Sentinels;
 
 /// The longest time for any wait.
@@ -425,16 +425,6 @@ impl Drop for Server {
 
 const SOCKET: &str = "server.sock";
 const LOG: &str = "server.log";
-
-fn spawn(command: &mut Command) -> Child {
-    command.spawn().unwrap_or_else(|error| program::does_not_run(&error))
-}
-
-/// Prints the skipped test and the reason, past the harness of tests, which shows no output of a test that passes.
-pub fn say_skipped(what: &str) {
-    let line = format!("SKIPPED: {what}\n");
-    std::io::stderr().write_all(line.as_bytes()).expect("standard error is open");
-}
 
 /// Returns the number after `label`, or 0 where there is none.
 fn number(text: &str, label: &str) -> u64 {

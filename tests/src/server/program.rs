@@ -1,9 +1,9 @@
 //! The program that every server of the tests runs.
 
 use std::ffi::OsString;
-use std::io::Error;
+use std::io::{self, Error, Write};
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 
 const INSTALL: &str = "Tests on a real server need one: `apt-get install redis-server` (Debian, Ubuntu), \
@@ -51,4 +51,14 @@ pub fn major_version() -> u32 {
 /// Panics, and names the package to install.
 pub(super) fn does_not_run(error: &Error) -> ! {
     panic!("{}: {error}. {INSTALL}", program().display())
+}
+
+pub(super) fn spawn(command: &mut Command) -> Child {
+    command.spawn().unwrap_or_else(|error| does_not_run(&error))
+}
+
+/// Prints the skipped test and the reason, past the harness of tests, which shows no output of a test that passes.
+pub fn say_skipped(what: &str) {
+    let line = format!("SKIPPED: {what}\n");
+    io::stderr().write_all(line.as_bytes()).expect("standard error is open");
 }
