@@ -73,6 +73,14 @@ impl Slots {
         };
         slot.expire_ms = expire_ms;
     }
+
+    /// Drops the key, or the side key of this id.
+    pub(super) fn drop(&mut self, beside: Option<RequestId>) {
+        match beside {
+            Some(id) => drop(self.beside.remove(&id)),
+            None => self.own = Slot::default(),
+        }
+    }
 }
 
 impl Slot {

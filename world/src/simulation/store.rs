@@ -295,10 +295,13 @@ impl<'s> Keys<'s> {
         self.scripts.iter_mut().for_each(|scripts| scripts.set_full(is_full));
     }
 
-    /// Copies all records of the machines into the store of the scripts.
+    /// Copies all records of the machines into the store of the scripts. The store's clock stands
+    /// before all of them until the next command: a key that has expired lives again if the clock
+    /// is set back before a command uses it.
     fn reload(&mut self) {
         let Some(scripts) = &mut self.scripts else { return };
         scripts.flush_all();
+        scripts.set_now(Timestamp::from_micros(0).expect("the epoch"));
         for (key, slots) in &self.slots {
             for (key, (stored, expire_ms)) in slots.all(key) {
                 let values = stored.to_bytes();
@@ -343,7 +346,7 @@ fn holds_same(
         }
         // A key that is set to expire within the present millisecond is dropped at once.
         (None, Some((_, own_ms))) if own_ms == now.as_micros() / 1000 => {
-            slots.expire_at(beside, own_ms - 1);
+            slots.drop(beside);
             true
         }
         (scripted, own) => scripted.is_none() && own.is_none(),

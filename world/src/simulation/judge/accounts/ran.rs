@@ -1,6 +1,6 @@
 //! The store's runs of commands on the keys of limiters, and the charges that follow.
 
-use lockage_core::{AnyCommand, AnyOutcome, Cancellation, Decision, Limit, Settlement};
+use lockage_core::{AnyCommand, AnyOutcome, Decision, Limit, Settlement};
 use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
@@ -110,9 +110,11 @@ impl Accounts {
         let back = match &answers.first() {
             Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
             Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
+            Some(Answer::Cancellation(_)) => after.remaining.saturating_sub(before.remaining),
             _ => 0,
         };
-        let is_written = charged > 0 || answers.first().is_some_and(Answer::is_written);
+        let is_adjusted = answers.first().is_some_and(Answer::is_written);
+        let is_written = charged > 0 || is_adjusted;
         let forgets = op.forgets() && is_written;
         let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
         // A denial changes the limit of a key, too.
@@ -129,18 +131,14 @@ impl Accounts {
         }
         let is_fresh = before.remaining == before.limit && before.reset_after.is_zero();
         let is_shaken = self.shaken_us.is_some_and(|shaken_us| epoch.charged_us <= shaken_us);
-        let is_back = ran.clock_us < epoch.adjusted_us;
+        let is_back =
+            ran.clock_us < epoch.adjusted_us || is_adjusted && ran.clock_us < epoch.latest_us;
         let is_unknown = is_fresh && is_shaken && !epoch.charges.is_empty() || is_back;
         if exempt.is(Exempt::KeyForgotten, is_unknown) {
             *epoch = Epoch { is_other: epoch.is_other, ..Epoch::default() };
         }
-        if answers.first().is_some_and(Answer::is_written) {
+        if is_adjusted {
             epoch.adjusted_us = epoch.adjusted_us.max(ran.clock_us);
-        }
-        if let Some(Answer::Cancellation(Cancellation::GivenBack)) = answers.first() {
-            // The latest charge was never made, and the key's time is that of the one before.
-            epoch.charges.pop();
-            epoch.latest_us = epoch.charges.last().map_or(0, |(time_us, _)| *time_us);
         }
         if charged == 0 && back == 0 {
             return Ok(());
