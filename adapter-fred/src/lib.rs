@@ -100,13 +100,13 @@ use own::Own;
 pub use fred;
 pub use given::{Given, Shared};
 pub use lockage::*;
-pub use own::{Reconnecting, connection_config};
+pub use own::{FredConnections, connection_config};
 
 /// Records on a Redis or Valkey server or cluster.
 ///
 /// It makes its own clients by default; otherwise `L` leads to the server.
 #[derive(Clone, Debug)]
-pub struct FredStore<L = Reconnecting>(LuaStore<L>);
+pub struct FredStore<L = FredConnections>(LuaStore<L>);
 
 lockage_redis::delegate_store!(FredStore);
 
@@ -124,7 +124,7 @@ impl FredStore {
     /// Creates a store on the server, the master or the cluster of this configuration. It connects at the first call,
     /// and again after a loss.
     pub fn connect(config: Config) -> Self {
-        FredStore(LuaStore::new(Reconnecting::new(config.clone()))).listening(config)
+        FredStore(LuaStore::new(FredConnections::new(config.clone()))).listening(config)
     }
 }
 

@@ -31,7 +31,7 @@ const MANY: usize = 1024;
 /// stopped, failed its check, or led to a server that takes no writes. It reconnects lost connections by itself. No call
 /// is sent again. Clones share the client.
 #[derive(Clone, Debug)]
-pub struct Reconnecting {
+pub struct FredConnections {
     server: String,
     shared: lockage_redis::Reconnecting<Arc<Own>>,
     /// Clients for calls that wait for replicas, by the nodes of a cluster; otherwise the configuration alone
@@ -40,7 +40,7 @@ pub struct Reconnecting {
     exclusive: NodePools<Option<Server>, Arc<Own>>,
 }
 
-impl Reconnecting {
+impl FredConnections {
     /// Creates a client that connects with this configuration.
     pub(crate) fn new(config: Config) -> Self {
         let (server, own) = (address(&config), config.clone());
@@ -56,11 +56,11 @@ impl Reconnecting {
             }
             Own::once(config)
         });
-        Reconnecting { server, shared, exclusive }
+        FredConnections { server, shared, exclusive }
     }
 }
 
-impl Link for Reconnecting {
+impl Link for FredConnections {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         self.shared.send(request).await
     }
@@ -71,7 +71,7 @@ impl Link for Reconnecting {
 
     fn checked_after(self, idle: Duration) -> Self {
         let shared = self.shared.checked_after(idle);
-        Reconnecting { shared, exclusive: self.exclusive.checked_after(idle), ..self }
+        FredConnections { shared, exclusive: self.exclusive.checked_after(idle), ..self }
     }
 
     fn server(&self) -> Option<String> {
@@ -84,7 +84,7 @@ impl Link for Reconnecting {
     }
 }
 
-impl Acknowledging for Reconnecting {
+impl Acknowledging for FredConnections {
     async fn send_acknowledged(
         &self,
         call: &Request<'_>,

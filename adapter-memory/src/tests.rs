@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockage::store::RecordError;
-use lockage::{Limit, Limiter, lock};
+use lockage::store::lock;
+use lockage::{Limit, Limiter};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{Acquire, Command, ManualClock, Peek, Reset, Timestamp};
 

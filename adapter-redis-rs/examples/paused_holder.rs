@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use lockage_memory::MemoryStore;
+use lockage_redis_rs::fenced::{Access, Fenced};
 use lockage_redis_rs::runtime::Tokio;
-use lockage_redis_rs::store::{Access, Fenced};
 use lockage_redis_rs::{Locks, RedisStore, RetryStore, Store};
 
 const LEASE: Duration = Duration::from_secs(1);

@@ -21,12 +21,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// Two seconds of traffic: one user within the limit, one beyond it, and one whose requests exceed the capacity.
 async fn try_out(store: AnyStore, limit: Limit) -> Result<(), Box<dyn std::error::Error>> {
-    let limiter = Limiter::new(store, limit).with_prefix("shadow")?.in_shadow_with(
-        |id, outcome| match outcome {
-            Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadow),
-            Err(error) => println!("{id}: no decision: {error}"),
-        },
-    );
+    let limiter =
+        Limiter::new(store, limit).with_prefix("shadow")?.with_shadow_observer(|id, outcome| {
+            match outcome {
+                Ok(decision) => println!("{id} would not be admitted: {:?}", decision.shadow),
+                Err(error) => println!("{id}: no decision: {error}"),
+            }
+        });
     for round in 0..20 {
         serve(&limiter, "user:1", 1).await?;
         for _ in 0..3 {

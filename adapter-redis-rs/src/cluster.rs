@@ -7,7 +7,7 @@ use redis::cluster::ClusterClientBuilder;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{ConnectionInfo, ProtocolVersion, RedisResult};
 
-use crate::{Connection, Reconnecting, connected, tcp_settings};
+use crate::{Connection, RedisConnections, connected, tcp_settings};
 
 /// Returns the builder of a client of these nodes.
 pub(crate) fn builder(nodes: Vec<ConnectionInfo>) -> ClusterClientBuilder {
@@ -19,7 +19,7 @@ pub(crate) fn builder(nodes: Vec<ConnectionInfo>) -> ClusterClientBuilder {
 ///
 /// The client follows the cluster if a node answers, or is gone. A silent node it asks for ever; after several calls
 /// without an answer, the cluster is therefore asked again which node has which slots.
-pub(crate) fn connections(builder: ClusterClientBuilder) -> RedisResult<Reconnecting> {
+pub(crate) fn connections(builder: ClusterClientBuilder) -> RedisResult<RedisConnections> {
     let client = Arc::new(builder.use_protocol(ProtocolVersion::RESP3).retries(0).build()?);
     Ok(Connections::of_cluster(move || {
         let client = Arc::clone(&client);

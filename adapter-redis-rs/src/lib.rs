@@ -105,7 +105,7 @@ use open::{Opened, open};
 ///
 /// It makes its own connections by default; otherwise `L` leads to the server.
 #[derive(Clone, Debug)]
-pub struct RedisStore<L = Reconnecting>(LuaStore<L>);
+pub struct RedisStore<L = RedisConnections>(LuaStore<L>);
 
 lockage_redis::delegate_store!(RedisStore);
 
@@ -230,7 +230,7 @@ async fn connected<T, F: Future<Output = RedisResult<T>>>(made: F) -> Result<T, 
 }
 
 /// Connections that are checked and remade: see [`Connections`].
-pub type Reconnecting = Connections<Connection>;
+pub type RedisConnections = Connections<Connection>;
 
 /// Sends the request, and reads the reply.
 async fn query<C: ConnectionLike>(request: &Request<'_>, mut on: C) -> Result<Reply, LinkError> {

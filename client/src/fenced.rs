@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::ConfigError;
-use lockage_core::fenced::{Access, FencedPeek, FencedRead, FencedWrite, Kept};
+pub use lockage_core::fenced::{Access, Kept};
+use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
 
 use crate::error::Error;
 use crate::key::{Key, KeyError, check_prefix};
@@ -17,7 +18,7 @@ const DEFAULT_PREFIX: &str = "fenced";
 ///
 /// ```
 /// use std::time::Duration;
-/// use lockage::store::{Access, Fenced};
+/// use lockage::fenced::{Access, Fenced};
 /// # use lockage_memory::MemoryStore;
 ///
 /// # pollster::block_on(async {

@@ -27,7 +27,7 @@
 //!
 //! Limits can be stored, one for each id, for all clients to follow: [`Limiter::stored`].
 //!
-//! A limit can be tried on live traffic before it is enforced: [`Limiter::in_shadow`].
+//! A limit can be tried on live traffic before it is enforced: [`Limiter::with_shadow`].
 //!
 //! # Locks
 //!
@@ -55,7 +55,8 @@
 //! ```
 //!
 //! Semaphores, read-write locks, latches, several locks at once and stripes are methods of [`Locks`] too. Below them
-//! are the commands that every [`Store`] executes: see [`lock`], [`rw_lock`], [`semaphore`] and [`latch`].
+//! are the commands that every [`Store`] executes: see [`store::lock`], [`store::rw_lock`], [`store::semaphore`] and
+//! [`store::latch`].
 //!
 //! # Logs and metrics
 //!
@@ -76,7 +77,7 @@ mod any_store;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 mod blocking;
 mod error;
-mod fenced;
+pub mod fenced;
 mod key;
 pub mod limiter;
 pub mod locks;
@@ -100,7 +101,7 @@ pub use blocking::{
 pub use error::{Error, StoreError};
 pub use key::Key;
 pub use limiter::{Fallback, Limiter};
-pub use lockage_core::{Decision, Limit, Verdict, latch, limit, lock, rw_lock, semaphore};
+pub use lockage_core::{Decision, Limit, Verdict, limit};
 pub use locks::{LockGuard, Locks};
 pub use retry_store::RetryStore;
 pub use store::Store;

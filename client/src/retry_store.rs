@@ -129,7 +129,11 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
             let patience = retry.patience(self.runtime.now());
             if patience.is_zero() {
                 // A call that is sent now would end without an answer.
-                return Err(self.told(last.unwrap_or((Failure::NotDone, None)), waited, attempts));
+                return Err(self.error_after(
+                    last.unwrap_or((Failure::NotDone, None)),
+                    waited,
+                    attempts,
+                ));
             }
             attempts += 1;
             let failed = match within(&self.runtime, patience, attempt(patience)).await {
@@ -141,7 +145,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                     return match answered {
                         // It is final, and does not show whether an earlier attempt ran.
                         Err(StoreError::Misconfigured(cause)) if is_other_open => {
-                            Err(self.told((Failure::Unknown, Some(cause)), waited, attempts))
+                            Err(self.error_after((Failure::Unknown, Some(cause)), waited, attempts))
                         }
                         answered => answered.map(|answer| (answer, is_other_open)),
                     };
@@ -153,14 +157,14 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
                 Some(unknown @ (Failure::Unknown, _)) => unknown,
                 _ => failed,
             };
-            let Some(pause) = next else { return Err(self.told(kept, waited, attempts)) };
+            let Some(pause) = next else { return Err(self.error_after(kept, waited, attempts)) };
             last = Some(kept);
             self.runtime.sleep(pause).await;
         }
     }
 
     /// Returns the error of a call whose attempts have failed.
-    fn told(&self, (failure, cause): Failed, waited: Duration, attempts: u32) -> StoreError {
+    fn error_after(&self, (failure, cause): Failed, waited: Duration, attempts: u32) -> StoreError {
         match (failure, cause) {
             (Failure::NotDone, Some(cause)) => StoreError::NotDone(cause),
             (Failure::NotDone, None) => StoreError::NotDone(self.no_answer(waited, attempts, None)),
@@ -185,7 +189,7 @@ impl<S: Store, R: Runtime> RetryStore<S, R> {
 impl<S: Store, R: Runtime> RetryStore<S, R> {
     /// Executes a command as [`Store::execute_within`] does. Returns with its outcome whether an earlier attempt, which
     /// was not answered, may still be carried out.
-    pub(crate) async fn execute_telling<C>(
+    pub(crate) async fn execute_noting<C>(
         &self,
         key: &Key,
         command: &C,
@@ -219,7 +223,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        self.execute_telling(key, command, patience).await.map(|(outcome, _)| outcome)
+        self.execute_noting(key, command, patience).await.map(|(outcome, _)| outcome)
     }
 
     fn supports_batch(&self) -> bool {

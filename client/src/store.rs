@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use lockage_core::fenced::{Access, Kept};
-pub use lockage_core::{Clock, Command, ConfigError, RecordError, Timestamp};
+pub use lockage_core::{
+    Clock, Command, ConfigError, RecordError, Timestamp, latch, lock, rw_lock, semaphore,
+};
 
 pub use crate::error::Cause;
 use crate::error::StoreError;
-pub use crate::fenced::Fenced;
 use crate::key::Key;
 pub use crate::key::KeyError;
 pub use crate::replicated::Replicated;

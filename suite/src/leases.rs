@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lockage::latch::{self, Latch, OperationId};
-use lockage::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
-use lockage::semaphore::{self, PermitId, Semaphore};
-use lockage::store::{Access, Command, Fenced, Kept, RecordError, Timestamp};
+use lockage::fenced::{Access, Fenced, Kept};
+use lockage::store::latch::{self, Latch, OperationId};
+use lockage::store::rw_lock::{self, HoldId, Mode, OwnerId, RwLock};
+use lockage::store::semaphore::{self, PermitId, Semaphore};
+use lockage::store::{Command, RecordError, Timestamp};
 use lockage::{Key, Store, StoreError};
 
 use super::{Bench, START_US};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::lock::{Answer, Hold, HoldId, Lock, Operation, OwnerId};
 use lockage::store::RecordError;
+use lockage::store::lock::{Answer, Hold, HoldId, Lock, Operation, OwnerId};
 use lockage::{Key, Store, StoreError};
 use lockage_core::Timestamp;
 

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
+use lockage::store::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::{Key, Limit, Limiter, Store};
 use lockage_core::Timestamp;
 use lockage_oracle::envelope;

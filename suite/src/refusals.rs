@@ -1,9 +1,10 @@
 //! Refusals on every store, which leave everything as it was.
 
 use lockage::limiter::CostError;
-use lockage::lock::{HoldId, OwnerId};
+use lockage::store::lock;
+use lockage::store::lock::{HoldId, OwnerId};
 use lockage::store::{KeyError, RecordError, Timestamp};
-use lockage::{Error, Key, Store, StoreError, lock};
+use lockage::{Error, Key, Store, StoreError};
 
 use super::{Bench, LIMITS};
 use std::time::Duration;

@@ -55,7 +55,7 @@ pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
         candidate(
             "redis-rs",
             "lockage, coalescing",
-            rs.map(|one| Ok(one.with_coalescing(Tokio, 100_000)?))?,
+            rs.map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
         candidate("redis-rs", "lockage, prefetch", ahead_rs),
         candidate("fred", "INCR", FredIncr(client)),
@@ -63,7 +63,7 @@ pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
         candidate(
             "fred",
             "lockage, coalescing",
-            fred.map(|one| Ok(one.with_coalescing(Tokio, 100_000)?))?,
+            fred.map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
         candidate("fred", "lockage, prefetch", ahead_fred),
         candidate("redis 0.25", "limitador", Limitador::new(url).await?),
@@ -98,14 +98,14 @@ pub(super) async fn denied(url: &str) -> Result<Vec<Candidate>> {
         candidate(
             "redis-rs",
             "lockage, coalescing",
-            rs.clone().map(|one| Ok(one.with_coalescing(Tokio, 100_000)?))?,
+            rs.clone().map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
         cache("redis-rs", rs.map(cached)?),
         plain("fred", fred.clone()),
         candidate(
             "fred",
             "lockage, coalescing",
-            fred.clone().map(|one| Ok(one.with_coalescing(Tokio, 100_000)?))?,
+            fred.clone().map(|one| Ok(one.with_coalescing(100_000)?))?,
         ),
         cache("fred", fred.map(cached)?),
     ])

@@ -121,8 +121,8 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_prefetch(prefetch: Prefetch) -> ConfigError;
         with_clock(clock: impl Clock + 'static);
         with_observer(policy: &str, observer: impl Observer);
-        in_shadow();
-        in_shadow_with(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
+        with_shadow();
+        with_shadow_observer(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
     }
 
     facts! {

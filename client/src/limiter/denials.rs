@@ -102,7 +102,7 @@ impl Denials {
                 turn_at: not_after(ticket.sent, decision.turn_after),
                 reason,
                 source: source.clone(),
-                told: decision.clone(),
+                decision: decision.clone(),
             };
             shard.keep(key, denial, now);
         }
@@ -214,7 +214,7 @@ pub(super) struct Denial {
     reason: DenialReason,
     /// The limit that denies it.
     source: LimitSource,
-    told: Decision,
+    decision: Decision,
 }
 
 impl Denial {
@@ -227,14 +227,14 @@ impl Denial {
     /// Returns the decision on `cost`, which is at least this one's.
     pub(super) fn answer(&self, cost: u64, now: Duration) -> Decision {
         let after = |time: Duration| whole_micros(time.saturating_sub(now));
-        let (verdict, turn_after) = match cost > self.told.limit {
+        let (verdict, turn_after) = match cost > self.decision.limit {
             true => (Verdict::Never, Duration::ZERO),
             false => {
                 let retry_after = after(self.until);
                 (Verdict::Denied { retry_after, reason: self.reason }, after(self.turn_at))
             }
         };
-        let mut decision = self.told.clone();
+        let mut decision = self.decision.clone();
         (decision.verdict, decision.turn_after) = (verdict, turn_after);
         // A peek of zero is denied on a blocked key.
         decision.remaining = self.cost.saturating_sub(1);

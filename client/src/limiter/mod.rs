@@ -33,7 +33,7 @@ use lockage_core::Limit;
 
 pub use crate::error::QueueFull;
 pub use calendar::bounded_at;
-pub use coalesce::Coalescing;
+pub use coalesce::CoalescingStats;
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
 pub use ipv6_network::Ipv6Network;
@@ -69,7 +69,7 @@ const DEFAULT_PREFIX: &str = "lockage";
 /// ([`Limiter::with_idempotency`]), decide without its store ([`Limiter::with_fallback`]), and answer known denials
 /// locally ([`Limiter::with_deny_cache`]). On a distant store it can put the requests of many callers into one call
 /// ([`Limiter::with_coalescing`]), and for the highest rates take permits ahead ([`Limiter::with_prefetch`]).
-/// [`Limiter::in_shadow`] tries a limit without enforcing it. These options combine in a fixed order, however they are
+/// [`Limiter::with_shadow`] tries a limit without enforcing it. These options combine in a fixed order, however they are
 /// set; only idempotency and coalescing exclude each other.
 ///
 /// # Where the limit comes from

@@ -7,7 +7,7 @@ use lockage_core::{ConfigError, Decision};
 
 use super::Limiter;
 use super::circuit_breaker::Breaker;
-use super::coalesce::{Coalescer, Coalescing};
+use super::coalesce::{Coalescer, CoalescingStats};
 use super::denials::Denials;
 use super::deny_cache::{DenyCache, DenyCacheStats};
 use super::fallback::Fallback;
@@ -87,7 +87,7 @@ impl<S> Limiter<S> {
     ///
     /// # pollster::block_on(async {
     /// # let store = MemoryStore::new();
-    /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?).with_prefix("sms")?.in_shadow();
+    /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?).with_prefix("sms")?.with_shadow();
     /// for request in 1..=3 {
     ///     let decision = limiter.try_acquire("user:42", 1).await?;
     ///     assert!(decision.is_allowed());
@@ -97,11 +97,11 @@ impl<S> Limiter<S> {
     /// assert_eq!((stats.allowed, stats.would_deny), (2, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
-    pub fn in_shadow(self) -> Self {
-        self.in_shadow_with(|_, _| ())
+    pub fn with_shadow(self) -> Self {
+        self.with_shadow_observer(|_, _| ())
     }
 
-    /// Enters shadow mode (see [`Limiter::in_shadow`]), and reports to `observer` each request that the limit would
+    /// Enters shadow mode (see [`Limiter::with_shadow`]), and reports to `observer` each request that the limit would
     /// have denied, and each call without a decision. The observer gets the id, and the caller's decision or the error.
     /// It is called before the caller gets the answer, so it should take no time.
     ///
@@ -113,14 +113,14 @@ impl<S> Limiter<S> {
     /// # let store = MemoryStore::new();
     /// let limiter = Limiter::new(store, "fixed-window 2/h".parse()?)
     ///     .with_prefix("sms")?
-    ///     .in_shadow_with(|id, outcome| match outcome {
+    ///     .with_shadow_observer(|id, outcome| match outcome {
     ///         Ok(decision) => println!("{id} would be denied: {:?}", decision.shadow),
     ///         Err(error) => println!("{id}: {error}"),
     ///     });
     /// assert!(limiter.try_acquire("user:42", 3).await?.is_allowed());
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
-    pub fn in_shadow_with(
+    pub fn with_shadow_observer(
         mut self,
         observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static,
     ) -> Self {
@@ -149,7 +149,7 @@ impl<S> Limiter<S> {
     }
 
     /// Returns the statistics of coalescing; `None` without [`Limiter::with_coalescing`].
-    pub fn coalescing(&self) -> Option<Coalescing> {
+    pub fn coalescing_stats(&self) -> Option<CoalescingStats> {
         self.options.coalescing.as_ref().map(|coalescer| coalescer.stats())
     }
 }
@@ -272,13 +272,16 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-impl<S: Store + Clone + 'static> Limiter<S> {
+impl<S> Limiter<S>
+where
+    S: HasTimeout<Runtime: Spawn> + Clone + 'static,
+{
     /// Puts requests that arrive for one id while a call for it is in flight into one next call.
     ///
     /// Requests keep their order. A call takes at most [`MAX_COSTS`](lockage_core::MAX_COSTS) of them, and the rest
     /// follow in later calls. Under a stored limit, or one of several with a log or a leaky bucket, a call takes at
     /// most [`MAX_SLOW_COSTS`](lockage_core::MAX_SLOW_COSTS). Each caller gets exactly the decision that it would have
-    /// got alone. A request that finds no call in flight is sent as soon as `runtime` runs the sending task.
+    /// got alone. A request that finds no call in flight is sent as soon as the store's runtime runs the sending task.
     ///
     /// A store that supports batches ([`Store::supports_batch`]: a single Redis or Valkey server, through both clients)
     /// gets the requests for several ids in one call, too: up to 128 ids and as many requests as above, at most two
@@ -290,8 +293,7 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// `max_waiting` callers (at least 1) wait for an answer, for all ids together; one more gets [`Error::QueueFull`],
     /// even with a fallback, since the store is not away. Clones share the queue. Blocking callers have no coalescing.
     ///
-    /// On a [`RetryStore`](crate::RetryStore) a waiter has an answer within two timeouts: that of the call in flight,
-    /// and its own. Each call that earlier requests for the same id fill adds one; in batches, each thousand requests
+    /// A waiter has an answer within two of the store's timeouts: that of the call in flight, and its own. Each call that earlier requests for the same id fill adds one; in batches, each thousand requests
     /// or 128 ids do.
     ///
     /// A request dropped before its call is sent is not sent. Dropped later, it may be charged: the call goes on for
@@ -313,23 +315,20 @@ impl<S: Store + Clone + 'static> Limiter<S> {
     /// let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     /// let limiter = Limiter::new(store, "token-bucket 1000/s burst 200".parse()?)
     ///     .with_prefix("tenants")?
-    ///     .with_coalescing(Tokio, 10_000)?;
+    ///     .with_coalescing(10_000)?;
     /// let (first, second) =
     ///     tokio::join!(limiter.try_acquire("tenant:7", 1), limiter.try_acquire("tenant:7", 1));
     /// assert_eq!((first?.remaining, second?.remaining), (199, 198));
-    /// let told = limiter.coalescing().expect("it coalesces");
-    /// println!("{} requests in {} calls", told.requests, told.calls);
+    /// let stats = limiter.coalescing_stats().expect("it coalesces");
+    /// assert_eq!(stats.requests, 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
     /// ```
     ///
     /// # Errors
     /// [`ConfigError::Zero`] for a `max_waiting` of zero, and [`ConfigError::Conflict`] for a limiter with request ids,
     /// which a shared call cannot carry.
-    pub fn with_coalescing<R: Spawn>(
-        mut self,
-        runtime: R,
-        max_waiting: usize,
-    ) -> Result<Self, ConfigError> {
+    pub fn with_coalescing(mut self, max_waiting: usize) -> Result<Self, ConfigError> {
+        let runtime = self.store.runtime().clone();
         let coalescer = Coalescer::new(runtime, self.store.clone(), max_waiting)?;
         self.options.coalescing = Some(coalescer.into());
         self.checked(COALESCING)

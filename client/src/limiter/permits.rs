@@ -35,7 +35,7 @@ type Wait =
 
 struct Shard {
     keys: Recent<Node>,
-    told: PrefetchStats,
+    stats: PrefetchStats,
 }
 
 /// One key.
@@ -112,8 +112,8 @@ impl Permits {
 
     /// Returns the answer to a waiting request; `None` if it is to go on by itself. The caller that asks may not be
     /// polled, in a runtime that is blocked, so its call is waited for as long as it can take.
-    pub(super) async fn answer(&self, told: oneshot::Receiver<Decision>) -> Option<Decision> {
-        (self.wait)(told).await
+    pub(super) async fn answer(&self, answered: oneshot::Receiver<Decision>) -> Option<Decision> {
+        (self.wait)(answered).await
     }
 
     /// Returns the next step of a plain acquire of `cost`.
@@ -138,19 +138,19 @@ impl Permits {
         match node.held.next(&config, cost, may_wait, now) {
             Next::Spent { left } => {
                 let decision = node.spent(limit, left, now);
-                shard.told.count(cost);
+                shard.stats.count(cost);
                 Step::Spent(decision)
             }
             Next::Wait => {
-                let (answer, told) = oneshot::channel();
+                let (answer, answered) = oneshot::channel();
                 lock(&node.waiters).push(Waiter { cost, answer });
-                Step::Wait(told)
+                Step::Wait(answered)
             }
             Next::Ask(ask) if ask.ahead() == 0 => Step::Alone,
             Next::Ask(ask) => {
                 node.waiters = Arc::default();
                 let waiters = Arc::clone(&node.waiters);
-                shard.told.calls += 1;
+                shard.stats.calls += 1;
                 let (permits, limit, sent, is_over) = (self, Box::new(*limit), now, false);
                 Step::Ask(Asking { permits, key, limit, ask, config, sent, waiters, is_over })
             }
@@ -176,12 +176,12 @@ impl Permits {
         let mut sum = PrefetchStats::default();
         for shard in self.shards.each() {
             let shard = lock(shard);
-            sum.hits += shard.told.hits;
-            sum.spent += shard.told.spent;
-            sum.calls += shard.told.calls;
-            sum.granted += shard.told.granted;
-            sum.denied += shard.told.denied;
-            sum.lost += shard.told.lost;
+            sum.hits += shard.stats.hits;
+            sum.spent += shard.stats.spent;
+            sum.calls += shard.stats.calls;
+            sum.granted += shard.stats.granted;
+            sum.denied += shard.stats.denied;
+            sum.lost += shard.stats.lost;
             sum.keys += shard.keys.len();
         }
         sum
@@ -203,10 +203,10 @@ impl Node {
     }
 
     /// Admits a request by held permits, if they suffice.
-    fn serve(&mut self, cost: u64, told: &mut PrefetchStats, now: Duration) -> Option<Decision> {
+    fn serve(&mut self, cost: u64, stats: &mut PrefetchStats, now: Duration) -> Option<Decision> {
         let (limit, _) = self.limit.as_ref()?;
         let left = self.held.spend(cost, now)?;
-        told.count(cost);
+        stats.count(cost);
         Some(self.spent(limit, left, now))
     }
 
@@ -220,7 +220,7 @@ impl Node {
 
 impl Shard {
     fn new(max_keys: NonZeroUsize) -> Self {
-        Shard { keys: recent(max_keys), told: PrefetchStats::default() }
+        Shard { keys: recent(max_keys), stats: PrefetchStats::default() }
     }
 }
 
@@ -267,12 +267,12 @@ impl Asking<'_> {
     /// Records a grant of the whole call, and returns the decision on its own request.
     pub(super) fn granted(mut self, mut decision: Decision) -> Decision {
         let reset_at = not_after(self.sent, decision.reset_after);
-        let left = self.end(|node, config, ask, told, now| {
+        let left = self.end(|node, config, ask, stats, now| {
             node.reset_at = reset_at;
             let granted = node.held.granted(config, ask, now);
             match granted {
-                0 => told.lost += 1,
-                _ => told.granted += granted,
+                0 => stats.lost += 1,
+                _ => stats.granted += granted,
             }
             granted > 0
         });
@@ -282,9 +282,9 @@ impl Asking<'_> {
 
     /// Records that the store has no room for the whole call.
     fn denied(mut self, retry_after: Duration) {
-        self.end(|node, config, ask, told, now| {
+        self.end(|node, config, ask, stats, now| {
             node.held.denied(config, ask, retry_after, now);
-            told.denied += 1;
+            stats.denied += 1;
             false
         });
     }
@@ -302,15 +302,15 @@ impl Asking<'_> {
     ) -> u64 {
         self.is_over = true;
         let mut shard = self.permits.shards.of(self.key);
-        let Shard { keys, told } = &mut *shard;
+        let Shard { keys, stats } = &mut *shard;
         // A key that was dropped meanwhile holds nothing, and is not added again.
         let mut dropped = Node::default();
         let node = keys.peek_mut(self.key).unwrap_or(&mut dropped);
         let now = (self.permits.now)();
-        let is_granted = report(node, &self.config, &self.ask, told, now);
+        let is_granted = report(node, &self.config, &self.ask, stats, now);
         let waiters = mem::take(&mut *lock(&self.waiters));
         let serve = |waiter: &Waiter| match is_granted && !waiter.answer.is_canceled() {
-            true => node.serve(waiter.cost, told, now),
+            true => node.serve(waiter.cost, stats, now),
             false => None,
         };
         let answers: Vec<_> = waiters.iter().map(serve).collect();
@@ -330,9 +330,9 @@ impl Asking<'_> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.is_over {
-            self.end(|node, config, ask, told, now| {
+            self.end(|node, config, ask, stats, now| {
                 node.held.lost(config, ask, now);
-                told.lost += 1;
+                stats.lost += 1;
                 false
             });
         }

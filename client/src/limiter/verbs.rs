@@ -226,7 +226,7 @@ impl<S: Store> Limiter<S> {
     /// settle the [`Reservation`], which is plain data, within `hold` (1 us to 2^50 us) by [`Limiter::commit`] or
     /// [`Limiter::cancel`]. Otherwise the estimate stays charged. `request` names it; make it from 128 random bits.
     ///
-    /// In shadow mode (see [`Limiter::in_shadow`]) a request that would be denied is let through, with nothing to
+    /// In shadow mode (see [`Limiter::with_shadow`]) a request that would be denied is let through, with nothing to
     /// settle. Any number of reservations can be open. Each has a key of its own, `key:request`, for twice the `hold`.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ where
             let sent = now();
             let (not_after, _) = self.manager.not_after(sent, later_than);
             let command = operation(not_after)?;
-            let asked = store.execute_telling(&self.key, &command, Duration::MAX).await?;
+            let asked = store.execute_noting(&self.key, &command, Duration::MAX).await?;
             let (Reply { now: time, answer, .. }, has_stray) = asked;
             self.manager.learn(sent, time);
             let Answer::TooLate { forgotten } = answer else { return Ok(answer) };

@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use lockage_core::flow::shortest_lease;
 use lockage_core::latch::Latch;
-use lockage_core::lock::{Label, Lock, OwnerId, Stripes};
+use lockage_core::lock::{Lock, Stripes};
 use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::Semaphore;
 use lockage_core::{ConfigError, MAX_SPAN};
@@ -43,6 +43,7 @@ pub use guard::LockGuard;
 pub use handle::{Handle, RunOutcome, TryLock};
 pub use kind::{Kind, Permits, Side};
 pub use latch::LatchHandle;
+pub use lockage_core::lock::{Holder, Label, OwnerId};
 pub use many::{ManyGuard, ManyLocks};
 pub use quorum::{Quorum, QuorumGuard, QuorumLock};
 pub use request::{Busy, Released};

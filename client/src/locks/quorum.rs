@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(10);
 /// **Limitations.** A server that forgets its grants, by a restart without its data or a clock that jumps ahead, can
 /// give a second majority: keep a crashed server away until a lease has passed. There is no fencing token, since tokens
 /// of different servers do not compare. If a late writer would do harm, use a lock of one store and
-/// [`Fenced`](crate::store::Fenced), or the like.
+/// [`Fenced`](crate::fenced::Fenced), or the like.
 ///
 /// ```
 /// # #[cfg(feature = "tokio")] {

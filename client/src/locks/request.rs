@@ -219,7 +219,7 @@ impl<S: Store, R: Runtime> Store for Noting<'_, S, R> {
         C: Command<Outcome: Send> + Sync,
     {
         let timeout = self.store.timeout();
-        let (outcome, has_stray) = self.store.execute_telling(key, command, timeout).await?;
+        let (outcome, has_stray) = self.store.execute_noting(key, command, timeout).await?;
         self.has_stray.store(has_stray, Ordering::Relaxed);
         Ok(outcome)
     }

@@ -114,7 +114,7 @@ pub enum Subject<'a> {
 }
 
 /// A request got its decision, or an error in its place. There is one event for each cost that a call charges, of any
-/// origin, with its caller's result: in [shadow mode](crate::Limiter::in_shadow), as allowed.
+/// origin, with its caller's result: in [shadow mode](crate::Limiter::with_shadow), as allowed.
 ///
 /// A peek is not a request. A call that is dropped before its end has no event.
 #[derive(Clone, Copy, Debug)]

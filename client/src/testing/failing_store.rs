@@ -155,9 +155,9 @@ impl Fate {
     fn answer<T>(self, answer: Option<Result<T, StoreError>>) -> Result<T, StoreError> {
         match (self, answer) {
             (Fate::Answered, Some(answer)) => answer,
-            (Fate::Misconfigured, _) => Err(StoreError::Misconfigured("told to".into())),
-            (Fate::NotDone, _) => Err(StoreError::NotDone("told to".into())),
-            _ => Err(StoreError::Unknown("told to".into())),
+            (Fate::Misconfigured, _) => Err(StoreError::Misconfigured("asked to fail".into())),
+            (Fate::NotDone, _) => Err(StoreError::NotDone("asked to fail".into())),
+            _ => Err(StoreError::Unknown("asked to fail".into())),
         }
     }
 }

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fred::types::config::Config;
+use lockage::fenced::{Fenced, Kept};
 use lockage::locks::{Busy, LockHandle, Released, TryLock};
 use lockage::notifications::Notifications;
 use lockage::runtime::Tokio;
-use lockage::store::{Fenced, Kept};
 use lockage::{Error, LockGuard, Locks, RetryStore, Store, StoreError};
 use lockage_core::lock::OwnerId;
 use lockage_fred::FredStore;
@@ -381,12 +381,12 @@ fn of_holder(holder: lockage_core::lock::Holder) -> Holder {
 }
 
 fn access<T, U>(
-    result: Result<lockage::store::Access<T>, Error>,
+    result: Result<lockage::fenced::Access<T>, Error>,
     accepted: impl FnOnce(T) -> U,
 ) -> Access<U> {
     match result {
-        Ok(lockage::store::Access::Accepted(value)) => Access::Accepted(accepted(value)),
-        Ok(lockage::store::Access::Stale { newest }) => Access::Stale(newest),
+        Ok(lockage::fenced::Access::Accepted(value)) => Access::Accepted(accepted(value)),
+        Ok(lockage::fenced::Access::Stale { newest }) => Access::Stale(newest),
         Err(error) if is_done(&error) => Access::Unknown,
         Err(_) => Access::NotDone,
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
+use lockage::store::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::{Key, Limit, Limiter, Store};
 use lockage_core::Timestamp;
 use lockage_fred::FredStore;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
-use lockage::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::runtime::Tokio;
+use lockage::store::lock::{Answer, HoldId, Lock, Operation, OwnerId};
 use lockage::store::{Command, Replicated, Timestamp};
 use lockage::{AnyStore, Error, Key, Locks, RetryStore, Store, StoreError};
 use lockage_core::{Acquire, Limit, Peek};

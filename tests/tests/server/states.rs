@@ -4,11 +4,11 @@
 use std::time::Duration;
 
 use fred::types::config::Config;
+use lockage::fenced::{Access, Fenced};
 use lockage::limiter::{Cancellation, Settlement};
 use lockage::locks::{Released, RunOnce};
 use lockage::observer::ErrorKind;
 use lockage::runtime::Tokio;
-use lockage::store::{Access, Fenced};
 use lockage::testing::Blocking;
 use lockage::{Limiter, Locks, RetryStore, Store};
 use lockage_fred::FredStore;

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use fred::types::config::Config;
 use lockage::Key;
-use lockage::latch::Latch;
-use lockage::latch::OperationId;
-use lockage::lock::OwnerId;
 use lockage::notifications::{Listener, Notification, Notifications, Wake};
-use lockage::rw_lock::{self, HoldId, Mode, RwLock};
-use lockage::semaphore::{self, PermitId, Semaphore};
+use lockage::store::latch::Latch;
+use lockage::store::latch::OperationId;
+use lockage::store::lock::OwnerId;
+use lockage::store::rw_lock::{self, HoldId, Mode, RwLock};
+use lockage::store::semaphore::{self, PermitId, Semaphore};
 use lockage::store::{Command, Timestamp};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;

@@ -60,9 +60,9 @@ async fn e8_options_keep_to_the_day() {
     let options: [Configure; 5] = [
         |limiter| limiter.with_idempotency(HOUR),
         |limiter| limiter.with_deny_cache(DenyCache::new(10)),
-        |limiter| limiter.with_coalescing(Tokio, 10),
+        |limiter| limiter.with_coalescing(10),
         |limiter| limiter.with_prefetch(Prefetch::new(1, HOUR)),
-        |limiter| limiter.with_coalescing(Tokio, 10)?.with_prefetch(Prefetch::new(1, HOUR)),
+        |limiter| limiter.with_coalescing(10)?.with_prefetch(Prefetch::new(1, HOUR)),
     ];
     for (at, option) in options.into_iter().enumerate() {
         let limiter = option(timed().0).unwrap();

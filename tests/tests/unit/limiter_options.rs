@@ -103,8 +103,7 @@ async fn a_view_under_another_limit_has_all_options() {
 #[tokio::test(start_paused = true)]
 async fn views_under_other_limits_coalesce() {
     let far = Far(store());
-    let five =
-        Limiter::new(timed(&far), limit("fixed-window 5/h")).with_coalescing(Tokio, 100).unwrap();
+    let five = Limiter::new(timed(&far), limit("fixed-window 5/h")).with_coalescing(100).unwrap();
     let nine = five.under(limit("fixed-window 9/h"));
     let (one, other) = tokio::join!(five.try_acquire("one", 1), nine.try_acquire("other", 1));
     assert_eq!((one.unwrap().remaining, other.unwrap().remaining), (4, 8));
@@ -119,7 +118,7 @@ async fn views_under_other_limits_coalesce() {
 async fn shadow_mode_lets_the_fallbacks_denials_through() {
     let store = store();
     let limiter = given(&store, "fixed-window 5/h").with_fallback(Fallback::closed()).unwrap();
-    let limiter = limiter.in_shadow();
+    let limiter = limiter.with_shadow();
     store.always(Fate::NotDone);
     let decision = limiter.try_acquire("id", 1).await.unwrap();
     assert!(decision.is_allowed() && decision.would_deny(), "{decision:?}");
@@ -231,7 +230,7 @@ async fn no_request_queues_while_the_circuit_is_open() {
     let far = Far(store());
     let fallback = Fallback::open().with_circuit_breaker(tripped_once());
     let limiter = Limiter::new(timed(&far), limit("fixed-window 9/h"))
-        .with_coalescing(Tokio, 100)
+        .with_coalescing(100)
         .and_then(|limiter| limiter.with_fallback(fallback))
         .unwrap();
     far.0.always(Fate::RequestLost);
@@ -246,7 +245,7 @@ async fn no_request_queues_while_the_circuit_is_open() {
     assert_eq!(ask(&limiter).await.unwrap().origin, Origin::Fallback);
     assert_eq!(start.elapsed(), Duration::ZERO, "it waits for no call");
     assert_eq!(probe.await.unwrap().unwrap().origin, Origin::Fallback);
-    assert_eq!(limiter.coalescing().unwrap().calls, 2);
+    assert_eq!(limiter.coalescing_stats().unwrap().calls, 2);
 }
 
 /// Ids and coalescing exclude each other, in either order; every other pair of options is accepted.
@@ -257,15 +256,13 @@ async fn only_ids_and_coalescing_exclude_each_other() {
     };
     let limiter = || given(&store(), "fixed-window 20/h");
     let named = || limiter().with_idempotency(SECOND).unwrap();
-    let shared = || limiter().with_coalescing(Tokio, 9).unwrap();
-    assert!(
-        conflict(named().with_coalescing(Tokio, 9)) && conflict(shared().with_idempotency(SECOND))
-    );
+    let shared = || limiter().with_coalescing(9).unwrap();
+    assert!(conflict(named().with_coalescing(9)) && conflict(shared().with_idempotency(SECOND)));
     for each in [named(), shared()] {
         let built = each
             .with_prefetch(Prefetch::new(5, SECOND))
             .and_then(|limiter| limiter.with_deny_cache(DenyCache::new(10)))
             .and_then(|limiter| limiter.with_fallback(Fallback::closed()));
-        assert!(built.unwrap().in_shadow().shadow_stats().is_some());
+        assert!(built.unwrap().with_shadow().shadow_stats().is_some());
     }
 }

@@ -104,7 +104,7 @@ async fn no_request_overtakes_the_line() {
     assert_eq!(limiter.peek("id", 5).await.unwrap().origin, Origin::Store, "it takes nothing");
     assert!(limiter.try_acquire("other", 1).await.unwrap().is_allowed());
     // In shadow mode the store is asked as usual.
-    assert!(!limiter.clone().in_shadow().try_acquire("id", 1).await.unwrap().would_deny());
+    assert!(!limiter.clone().with_shadow().try_acquire("id", 1).await.unwrap().would_deny());
     wait.abort();
     _ = wait.await;
     assert!(limiter.try_acquire("id", 1).await.unwrap().is_allowed(), "nobody waits any more");
@@ -310,7 +310,7 @@ fn blocking_callers_wait_in_line() {
 #[tokio::test(start_paused = true)]
 async fn a_shadow_does_not_wait() {
     let (limiter, _) = limiter("token-bucket 1/min burst 1");
-    let limiter = limiter.in_shadow();
+    let limiter = limiter.with_shadow();
     let start = Instant::now();
     let waits = (0..3).map(|_| limiter.acquire_within("id", 1, MINUTE * 9));
     for (number, wait) in waits.enumerate() {

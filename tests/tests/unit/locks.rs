@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use lockage::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::locks::{Busy, LockHandle, Loss, Released, TryLock};
 use lockage::runtime::{AsyncStd, Smol, Spawn, Tokio};
 use lockage::store::Timestamp;
+use lockage::store::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::{Key, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};

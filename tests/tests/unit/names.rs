@@ -9,8 +9,9 @@ use crate::compile_errors::compile;
 use crate::links::{documents, root};
 
 /// The places of public types.
-const PLACES: [&str; 24] = [
+const PLACES: [&str; 25] = [
     "lockage_tests::lockage",
+    "lockage_tests::lockage::fenced",
     "lockage_tests::lockage::limiter",
     "lockage_tests::lockage::locks",
     "lockage_tests::lockage::notifications",

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockage::fenced::Fenced;
 use lockage::locks::{Cached, Encoding, Json, Loss, OnceResult, RunOnce, RunOutcome, WorkError};
 use lockage::runtime::Tokio;
-use lockage::store::{Cause, Command, Fenced};
+use lockage::store::{Cause, Command};
 use lockage::{BlockingCached, BlockingLocks, Key, Locks, RetryStore, Store, StoreError};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};

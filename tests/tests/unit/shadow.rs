@@ -39,7 +39,7 @@ type Log = Arc<Mutex<Vec<(String, Result<Option<Verdict>, String>)>>>;
 fn observed<S>(limiter: Limiter<S>) -> (Limiter<S>, Log) {
     let log = Log::default();
     let told = Arc::clone(&log);
-    let limiter = limiter.in_shadow_with(move |id, outcome| {
+    let limiter = limiter.with_shadow_observer(move |id, outcome| {
         let what = outcome.map(|decision| decision.shadow).map_err(ToString::to_string);
         told.lock().unwrap().push((id.to_owned(), what));
     });
@@ -174,7 +174,7 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
 async fn shadowed_waits_return_at_once() {
     let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND);
-    let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).in_shadow();
+    let limiter = Limiter::new(timed, "fixed-window 1/min".parse().unwrap()).with_shadow();
     let start = Instant::now();
     for request in 0..3 {
         let decision = limiter.acquire_within("id", 1, SECOND * 300).await.unwrap();
@@ -252,7 +252,7 @@ async fn bad_input_stays_an_error() {
 #[tokio::test]
 async fn clones_record_together() {
     let enforced = Limiter::new(memory().0, "fixed-window 1/min".parse().unwrap());
-    let limiter = enforced.clone().in_shadow();
+    let limiter = enforced.clone().with_shadow();
     for _ in 0..2 {
         assert!(limiter.clone().try_acquire("id", 1).await.unwrap().is_allowed());
     }
@@ -268,7 +268,7 @@ async fn the_shadow_is_outermost() {
     let store = FailingStore::new(memory().0);
     let timed = RetryStore::new(store.clone(), Tokio, SECOND / 10);
     let limiter = Limiter::new(timed, "fixed-window 1/h".parse().unwrap())
-        .in_shadow()
+        .with_shadow()
         .with_deny_cache(DenyCache::new(10))
         .unwrap()
         .with_fallback(Fallback::closed())
@@ -288,14 +288,14 @@ async fn the_shadow_is_outermost() {
 #[test]
 fn blocking_callers_are_let_through() {
     let limit = "fixed-window 1/5s".parse().unwrap();
-    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND).in_shadow();
+    let limiter = BlockingLimiter::new(MemoryStore::new(), limit, SECOND).with_shadow();
     assert!(!limiter.try_acquire("id", 1).unwrap().would_deny());
     assert!(limiter.acquire_within("id", 1, SECOND * 60).unwrap().would_deny());
     let stats = limiter.shadow_stats().unwrap();
     assert_eq!((stats.allowed, stats.would_deny), (1, 1));
     let told = Log::default();
     let log = Arc::clone(&told);
-    let limiter = limiter.in_shadow_with(move |id, outcome| {
+    let limiter = limiter.with_shadow_observer(move |id, outcome| {
         log.lock().unwrap().push((id.to_owned(), Ok(outcome.unwrap().shadow)));
     });
     assert!(limiter.try_acquire("id", 2).unwrap().is_allowed());

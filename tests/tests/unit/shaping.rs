@@ -78,14 +78,14 @@ async fn a_caller_that_finds_no_room_comes_back() {
 #[tokio::test(start_paused = true)]
 async fn each_patience_goes_by_itself() {
     let (limiter, store) = limiter("leaky-bucket 2/s queue 5");
-    let limiter = limiter.with_coalescing(Tokio, 10).unwrap();
+    let limiter = limiter.with_coalescing(10).unwrap();
     _ = limiter.try_acquire("id", 3).await.unwrap();
     let (short, long) = tokio::join!(
         limiter.acquire_within("id", 1, SECOND),
         limiter.acquire_within("id", 1, SECOND * 9)
     );
     assert_eq!((short.unwrap().is_allowed(), long.unwrap().is_allowed()), (false, true));
-    assert_eq!((limiter.coalescing().unwrap().requests, store.calls()), (1, 3));
+    assert_eq!((limiter.coalescing_stats().unwrap().requests, store.calls()), (1, 3));
 }
 
 /// A deny cache learns nothing from a turn that is too late for one caller, and nothing stale stays in it
@@ -115,7 +115,7 @@ async fn a_deny_cache_knows_of_room_and_not_of_patience() {
 #[tokio::test(start_paused = true)]
 async fn a_shadow_waits_for_no_turn() {
     let (limiter, _) = limiter("leaky-bucket 2/s queue 5");
-    let limiter = limiter.in_shadow();
+    let limiter = limiter.with_shadow();
     let start = Instant::now();
     _ = limiter.try_acquire("id", 3).await.unwrap();
     let in_time = limiter.acquire_within("id", 1, SECOND * 9).await.unwrap();

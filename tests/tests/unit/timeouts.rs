@@ -141,7 +141,7 @@ async fn a_timeout_says_how_long_how_often_and_where() {
     // The error has the store's own message as well.
     failing.always(Fate::RequestLost);
     let lost = store.execute(&key, &Acquire::new(limit(), 1).unwrap()).await.unwrap_err();
-    assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): told to"));
+    assert_eq!(lost.to_string(), format!("{words} (attempts: 1, timeout: 1s): asked to fail"));
 }
 
 /// A call that was certainly not done is tried again, and done once.

@@ -261,7 +261,7 @@ async fn the_limit_with_the_least_remaining_is_reported() {
 #[tokio::test]
 async fn the_limiter_can_be_in_shadow_mode() {
     let (_, limiter) = manual("fixed-window 1/h");
-    let limiter = limiter.in_shadow();
+    let limiter = limiter.with_shadow();
     let layer = per_ip(limiter.clone());
     for _ in 0..3 {
         let answer = ask(&layer, from("192.0.2.1")).await;

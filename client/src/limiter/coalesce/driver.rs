@@ -18,7 +18,7 @@ use lockage_core::{AcquireEach, Decision, MAX_COSTS};
 use slab::Slab;
 
 use super::waiter::{Outcome, Waiter, answer_all, unexpected};
-use super::{Coalescing, Subject};
+use super::{CoalescingStats, Subject};
 use crate::error::{Error, QueueFull, StoreError};
 use crate::limiter::circuit_breaker::{Report, is_answered};
 use crate::runtime::Executor;
@@ -53,7 +53,7 @@ pub(super) struct Queue {
 struct Asked {
     /// The executors on which a driver runs, or is about to.
     inboxes: BTreeMap<Executor, Inbox>,
-    stats: Coalescing,
+    stats: CoalescingStats,
 }
 
 /// The requests of one executor's callers, until its driver takes them.
@@ -80,7 +80,7 @@ impl Queue {
         Queue { asked: Mutex::default(), max_waiting }
     }
 
-    pub(super) fn stats(&self) -> Coalescing {
+    pub(super) fn stats(&self) -> CoalescingStats {
         self.asked().stats
     }
 

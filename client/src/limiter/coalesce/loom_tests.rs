@@ -99,8 +99,8 @@ fn concurrent_callers_each_get_their_answer() {
         let other = thread::spawn(move || block_on(ask(&other, 2)));
         assert_eq!(block_on(ask(&coalescer, 1)), 1);
         assert_eq!(other.join().unwrap(), 2);
-        let told = coalescer.stats();
-        assert_eq!((told.requests, told.waiting), (2, 0));
+        let stats = coalescer.stats();
+        assert_eq!((stats.requests, stats.waiting), (2, 0));
     });
 }
 

@@ -41,7 +41,7 @@ impl Hash for Subject {
 /// Statistics of coalescing, for a limiter and its clones together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Coalescing {
+pub struct CoalescingStats {
     /// Requests that were queued.
     pub requests: u64,
     /// Calls that carried them, including calls dropped before they were sent.
@@ -140,7 +140,7 @@ impl Coalescer {
         Coalescer { queue, executor, start: Box::new(start) }
     }
 
-    pub(super) fn stats(&self) -> Coalescing {
+    pub(super) fn stats(&self) -> CoalescingStats {
         self.queue.stats()
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use lockage::runtime::Tokio;
-use lockage::{Decision, Limiter, Store};
+use lockage::{Decision, Limiter, RetryStore, Store};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::FailingStore;
@@ -44,7 +44,8 @@ async fn memory_survives_dropped_callers() {
 /// and none waits for ever.
 async fn survives<S: Store + Clone + 'static>(store: S) {
     let limit = format!("fixed-window {CAPACITY}/day").parse().unwrap();
-    let limiter = Limiter::new(store, limit).with_coalescing(Tokio, CALLERS as usize).unwrap();
+    let store = RetryStore::new(store, Tokio, DEADLINE);
+    let limiter = Limiter::new(store, limit).with_coalescing(CALLERS as usize).unwrap();
     let mut tally: Vec<Tally> = (0..KEYS).map(|_| Tally::default()).collect();
     for round in 0..ROUNDS {
         let callers = (0..CALLERS).map(|caller| {
@@ -71,7 +72,7 @@ async fn survives<S: Store + Clone + 'static>(store: S) {
         assert!((tally.admitted..=tally.admitted + tally.lost).contains(&used), "{account}");
         assert!(tally.denied > 0 && tally.admitted > 0 && tally.lost > 0, "{account}");
     }
-    let told = limiter.coalescing().unwrap();
+    let told = limiter.coalescing_stats().unwrap();
     assert_eq!(told.waiting, 0, "something is left behind");
     assert!(told.calls < told.requests && told.largest_call > 1, "{told:?}");
 }

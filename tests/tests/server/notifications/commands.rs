@@ -70,7 +70,9 @@ async fn the_next_waiter_is_notified<S: Notifications>(store: S) {
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();
     assert_eq!(signal(&mut of_carol).await, Notification::Message);
     let grant = store.execute(&key, &line(carol, 5)).await.unwrap();
-    let lockage::lock::Answer::Held(hold) = grant.answer else { panic!("she is next: {grant:?}") };
+    let lockage::store::lock::Answer::Held(hold) = grant.answer else {
+        panic!("she is next: {grant:?}")
+    };
     // While it is held, nothing is published.
     store.execute(&key, &line(bob, 6)).await.unwrap();
     store.execute(&key, &lock.withdraw(bob)).await.unwrap();

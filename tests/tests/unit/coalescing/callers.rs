@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::RequestId;
-use lockage::lock::{HoldId, Lock, OwnerId};
 use lockage::runtime::Tokio;
+use lockage::store::lock::{HoldId, Lock, OwnerId};
 use lockage::store::{ConfigError, RecordError, Timestamp};
 use lockage::{Error, Limit, Limiter, RetryStore, StoreError};
 use lockage_memory::MemoryStore;
@@ -29,14 +29,14 @@ fn callers_that_come_meanwhile_are_one_call() {
     let callers: Vec<usize> = [1, 2, 3, 4].map(|cost| world.arrive("id", cost)).into();
     let other = world.arrive("other", 9);
     assert_eq!(world.gate.sent(), [vec![1], vec![9]], "keys do not wait for each other");
-    let told = world.limiter.coalescing().unwrap();
+    let told = world.limiter.coalescing_stats().unwrap();
     assert_eq!((told.requests, told.calls, told.waiting), (5, 2, 5));
     world.settle(|_| false);
     assert_eq!(world.gate.sent(), [vec![1], vec![9], vec![2, 3, 4]]);
     let left = callers.iter().map(|caller| world.told(*caller).unwrap().remaining);
     assert_eq!(left.collect::<Vec<_>>(), [4999, 4997, 4994, 4990]);
     assert_eq!(world.told(other).unwrap().remaining, 4991);
-    let told = world.limiter.coalescing().unwrap();
+    let told = world.limiter.coalescing_stats().unwrap();
     assert_eq!((told.requests, told.calls, told.largest_call, told.refused), (5, 3, 3, 0));
     assert_eq!(told.waiting, 0);
 }
@@ -52,7 +52,7 @@ fn a_call_is_for_a_thousand_at_most() {
     for (index, caller) in callers.into_iter().enumerate() {
         assert_eq!(world.told(caller).unwrap().remaining, 5000 - 1 - index as u64);
     }
-    assert_eq!(world.limiter.coalescing().unwrap().largest_call, 1000);
+    assert_eq!(world.limiter.coalescing_stats().unwrap().largest_call, 1000);
 }
 
 /// Keys that come together are shared between two calls, so that a client makes one while a server decides the other;
@@ -64,9 +64,9 @@ fn keys_that_come_together_share_two_calls() {
         (0..keys).for_each(|key| world.act(Act::Arrive(key, 1)));
         // It lets others ask, and sends a call; the next one follows once that is on its way.
         (0..2).for_each(|_| world.act(Act::Drive));
-        assert_eq!(world.limiter.coalescing().unwrap().calls, 1, "{keys} keys");
+        assert_eq!(world.limiter.coalescing_stats().unwrap().calls, 1, "{keys} keys");
         world.drive();
-        let told = world.limiter.coalescing().unwrap();
+        let told = world.limiter.coalescing_stats().unwrap();
         assert_eq!((told.calls, told.largest_call), (calls, largest_call), "{keys} keys");
         world.settle(|_| false);
         assert!((0..keys as usize).all(|caller| world.told(caller).unwrap().is_allowed()));
@@ -91,7 +91,7 @@ fn keys_share_the_thousand_costs_of_a_call() {
     assert_eq!(sent[..6], [(1, 1), (1, 1), (2, 1000), (3, 1000), (4, 1), (2, 999)]);
     world.settle(|_| false);
     assert!(first.into_iter().chain([last]).all(|caller| world.told(caller).is_ok()));
-    assert_eq!(world.limiter.coalescing().unwrap().largest_call, 1000);
+    assert_eq!(world.limiter.coalescing_stats().unwrap().largest_call, 1000);
 }
 
 /// Nothing is sent for callers that have all gone.
@@ -102,7 +102,7 @@ fn a_key_without_callers_is_in_no_call() {
     world.cancel(second);
     world.settle(|_| false);
     assert!(world.told(first).is_ok());
-    let told = world.limiter.coalescing().unwrap();
+    let told = world.limiter.coalescing_stats().unwrap();
     assert_eq!((told.requests, told.calls, told.waiting), (2, 1, 0));
 }
 
@@ -121,8 +121,11 @@ fn requests_that_no_task_sends_are_not_done() {
 #[test]
 fn an_error_is_every_callers() {
     for (step, words) in [
-        (Step::NotDone, "not done: told to"),
-        (Step::Unknown, "unknown whether it was done: told to"),
+        (Step::NotDone, "not done: asked to fail"),
+        (
+            Step::Unknown,
+            "unknown whether it was done: no answer (attempts: 1, timeout: 1µs): asked to fail",
+        ),
         (Step::Panic, "unknown whether it was done: the call panicked"),
     ] {
         let world = world(10);
@@ -181,7 +184,7 @@ fn a_full_queue_refuses_the_newest_alone() {
     assert_eq!(world.gate.sent(), [vec![1], vec![10]]);
     world.cancel(first[1]);
     let late = world.arrive("id", 5);
-    assert_eq!(world.limiter.coalescing().unwrap().refused, 2);
+    assert_eq!(world.limiter.coalescing_stats().unwrap().refused, 2);
     world.settle(|_| false);
     assert_eq!(world.gate.sent()[2..], [vec![3, 5], vec![20]]);
     for caller in [first[0], first[2], other[0], other[1], late] {
@@ -237,7 +240,7 @@ fn the_others_do_not_queue() {
         world.gate.tell(last, [Step::Answer]);
         assert!(task.as_mut().poll(&mut context).is_ready());
     }
-    assert_eq!(world.limiter.coalescing().unwrap().requests, 1);
+    assert_eq!(world.limiter.coalescing_stats().unwrap().requests, 1);
     world.settle(|_| false);
     assert!(world.told(caller).is_ok());
 }
@@ -249,21 +252,21 @@ fn bad_input_does_not_queue() {
     let (zero, empty) = (world.arrive("id", 0), world.arrive("", 1));
     assert!(matches!(world.told(zero), Err(Error::Cost(_))));
     assert!(matches!(world.told(empty), Err(Error::Key(_))));
-    assert_eq!(world.limiter.coalescing().unwrap().requests, 0);
+    assert_eq!(world.limiter.coalescing_stats().unwrap().requests, 0);
 }
 
 /// A call for several carries no request ids, and no caller waits in a queue without room.
 #[test]
 fn conflicting_options_are_refused() {
     let limiter = || Limiter::new(RetryStore::new(MemoryStore::new(), Tokio, SECOND), limit());
-    assert!(limiter().coalescing().is_none());
+    assert!(limiter().coalescing_stats().is_none());
     assert_eq!(
-        limiter().with_coalescing(Tokio, 0).unwrap_err(),
+        limiter().with_coalescing(0).unwrap_err(),
         ConfigError::Zero { what: "number of callers who may wait" }
     );
-    let both = limiter().with_coalescing(Tokio, 1).unwrap().with_idempotency(SECOND).unwrap_err();
+    let both = limiter().with_coalescing(1).unwrap().with_idempotency(SECOND).unwrap_err();
     assert_eq!(both, ConfigError::Conflict { what: "request ids", with: "coalescing" });
-    let both = limiter().with_idempotency(SECOND).unwrap().with_coalescing(Tokio, 1).unwrap_err();
+    let both = limiter().with_idempotency(SECOND).unwrap().with_coalescing(1).unwrap_err();
     assert_eq!(both, ConfigError::Conflict { what: "coalescing", with: "request ids" });
 }
 

@@ -169,21 +169,21 @@ impl Store for Gate {
                 }
                 Step::NotDone if outcome.is_none() => {
                     self.ended(number, End::NotDone);
-                    return Err(StoreError::NotDone("told to".into()));
+                    return Err(StoreError::NotDone("asked to fail".into()));
                 }
                 // With others in one call, a panic would be theirs too, whatever became of them.
                 Step::Panic if self.supports_batch => {
                     self.ended(number, End::Unknown);
-                    return Err(StoreError::Unknown("told to".into()));
+                    return Err(StoreError::Unknown("asked to fail".into()));
                 }
                 Step::NotDone | Step::Unknown => {
                     self.ended(number, End::Unknown);
-                    return Err(StoreError::Unknown("told to".into()));
+                    return Err(StoreError::Unknown("asked to fail".into()));
                 }
                 Step::Panic => {
                     self.ended(number, End::Unknown);
                     // Without a word: it is meant.
-                    std::panic::resume_unwind(Box::new("told to"));
+                    std::panic::resume_unwind(Box::new("asked to fail"));
                 }
             }
         }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use lockage::limiter::Coalescing;
+use lockage::limiter::CoalescingStats;
 use lockage::{Decision, Error, Limit, StoreError};
 use lockage_core::{Acquire, Command};
 use lockage_oracle::properties::{Check, cases, property};
@@ -206,8 +206,8 @@ fn name(cost: u64) -> u64 {
     cost % super::world::UNIT
 }
 
-fn told(world: &World) -> Coalescing {
-    world.limiter.coalescing().expect("it coalesces")
+fn told(world: &World) -> CoalescingStats {
+    world.limiter.coalescing_stats().expect("it coalesces")
 }
 
 fn require(held: bool, seen: impl FnOnce() -> String) -> Check {

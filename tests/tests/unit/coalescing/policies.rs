@@ -67,7 +67,7 @@ fn limiter_on<R: Spawn>(
     let clock = Arc::new(ManualClock::new());
     let store = FailingStore::new(MemoryStore::with_clock(Arc::clone(&clock)));
     let timed = RetryStore::new(Far(store.clone(), runtime.clone()), runtime.clone(), TIMEOUT);
-    let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(runtime, max_waiting);
+    let limiter = Limiter::new(timed, limit.parse().unwrap()).with_coalescing(max_waiting);
     (limiter.unwrap(), store, clock)
 }
 
@@ -138,7 +138,7 @@ async fn a_refusal_for_one_key_of_a_call_is_an_answer() {
     let timed = RetryStore::new(OfManyKeys(store.clone()), Tokio, TIMEOUT);
     let breaker = CircuitBreakerConfig::new(1, PROBE, 1).unwrap();
     let limiter = Limiter::new(timed, "fixed-window 40/h".parse().unwrap())
-        .with_coalescing(Tokio, 100)
+        .with_coalescing(100)
         .and_then(|it| it.with_fallback(Fallback::open().with_circuit_breaker(breaker)))
         .unwrap();
     store.next([Fate::RequestLost, Fate::Misconfigured]);
@@ -146,7 +146,7 @@ async fn a_refusal_for_one_key_of_a_call_is_an_answer() {
     let (lost, refused) = tokio::join!(ask("lost"), ask("refused"));
     assert_eq!(lost.unwrap().origin, Origin::Fallback);
     assert!(matches!(refused, Err(Error::Store(StoreError::Misconfigured(_)))));
-    assert_eq!((limiter.coalescing().unwrap().calls, store.calls()), (1, 2));
+    assert_eq!((limiter.coalescing_stats().unwrap().calls, store.calls()), (1, 2));
     assert!(!limiter.is_circuit_open());
 }
 
@@ -205,7 +205,7 @@ async fn waiters_for_a_permit_ask_together() {
     let elapsed = u64::try_from(start.elapsed().as_millis()).unwrap();
     ticking.abort();
     assert!((90..=10 + (50 * elapsed).div_ceil(1000)).contains(&admitted), "{admitted}");
-    let told = limiter.coalescing().unwrap();
+    let told = limiter.coalescing_stats().unwrap();
     assert_eq!(told.calls, store.calls());
     assert!(told.largest_call >= 5, "those whose permits are there ask at once: {told:?}");
 }

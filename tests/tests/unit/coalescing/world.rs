@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use lockage::runtime::{Runtime, Spawn};
-use lockage::{Decision, Error, Limit, Limiter};
+use lockage::{Decision, Error, Limit, Limiter, RetryStore};
 
 use super::gate::{Gate, Step};
 
@@ -34,7 +34,7 @@ pub(crate) enum Act {
 
 /// Background tasks.
 #[derive(Clone, Default)]
-struct Tasks(Arc<Mutex<Vec<Beside>>>);
+pub(crate) struct Tasks(Arc<Mutex<Vec<Beside>>>);
 
 struct Beside {
     /// Nothing while it is polled, and from its end on.
@@ -125,7 +125,7 @@ impl Wake for Woken {
 /// A limiter, its store and its callers.
 pub(crate) struct World {
     pub(crate) gate: Gate,
-    pub(crate) limiter: Limiter<Gate>,
+    pub(crate) limiter: Limiter<RetryStore<Gate, Tasks>>,
     /// The costs of requests that were dropped before they could be sent.
     pub(crate) withdrawn: Mutex<Vec<u64>>,
     /// Whether the runtime has ended while a task was there.
@@ -144,8 +144,10 @@ impl World {
     pub(crate) fn new(limit: Limit, max_waiting: usize, supports_batch: bool) -> Arc<Self> {
         let gate = Gate::new(limit, supports_batch);
         let tasks = Tasks::default();
-        let limiter = Limiter::new(gate.clone(), limit);
-        let limiter = limiter.with_coalescing(tasks.clone(), max_waiting).unwrap();
+        // No pause fits into the timeout: each call is sent once.
+        let store = RetryStore::new(gate.clone(), tasks.clone(), Duration::from_micros(1));
+        let limiter = Limiter::new(store, limit);
+        let limiter = limiter.with_coalescing(max_waiting).unwrap();
         let (withdrawn, was_killed, callers) = Default::default();
         let world = Arc::new(World { gate, limiter, withdrawn, was_killed, callers, tasks });
         let within = Arc::downgrade(&world);

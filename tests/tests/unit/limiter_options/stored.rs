@@ -54,7 +54,7 @@ async fn a_stored_limit_coalesces() {
             default = default.per_client();
         }
         let limits = StoredLimits::new().with_default(default).as_client("one").unwrap();
-        let limiter = Limiter::stored(timed(&far), limits).with_coalescing(Tokio, 1000).unwrap();
+        let limiter = Limiter::stored(timed(&far), limits).with_coalescing(1000).unwrap();
         let tasks: Vec<_> = (0..100)
             .map(|_| {
                 let limiter = limiter.clone();
@@ -67,7 +67,7 @@ async fn a_stored_limit_coalesces() {
             left.extend(decision.is_allowed().then_some(decision.remaining));
         }
         assert_eq!(left, (0..40).rev().collect::<Vec<_>>());
-        let told = limiter.coalescing().unwrap();
+        let told = limiter.coalescing_stats().unwrap();
         let calls = 100_usize.div_ceil(lockage_core::MAX_SLOW_COSTS) as u64;
         assert_eq!((told.requests, told.calls), (100, calls), "{told:?}");
     }
@@ -77,8 +77,7 @@ async fn a_stored_limit_coalesces() {
 #[tokio::test(start_paused = true)]
 async fn requests_that_share_a_call_share_its_refusal() {
     let far = Far(store());
-    let limiter =
-        Limiter::stored(timed(&far), StoredLimits::new()).with_coalescing(Tokio, 100).unwrap();
+    let limiter = Limiter::stored(timed(&far), StoredLimits::new()).with_coalescing(100).unwrap();
     let three = async || tokio::join!(ask(&limiter), ask(&limiter), ask(&limiter));
     let (one, two, last) = three().await;
     assert!([one, two, last].iter().all(|told| matches!(told, Err(Error::NoLimit))));
@@ -135,7 +134,7 @@ async fn no_turn_is_taken_ahead_under_a_stored_limit() {
 #[tokio::test(start_paused = true)]
 async fn a_stored_limit_can_be_tried_in_shadow() {
     let store = store();
-    let limiter = Limiter::stored(timed(&store), StoredLimits::new()).in_shadow();
+    let limiter = Limiter::stored(timed(&store), StoredLimits::new()).with_shadow();
     let without = limiter.try_acquire("id", 1).await.unwrap();
     assert!(without.is_allowed() && without.origin == Origin::Fallback && without.limit == 0);
     limiter.set_limit("id", limit("fixed-window 1/h")).await.unwrap();
@@ -288,7 +287,7 @@ impl lockage::Store for Batching {
 async fn stored_limits_of_several_keys_share_calls() {
     let batching = Batching(store());
     let limits = StoredLimits::new().as_client("one").unwrap();
-    let limiter = Limiter::stored(timed(&batching), limits).with_coalescing(Tokio, 100).unwrap();
+    let limiter = Limiter::stored(timed(&batching), limits).with_coalescing(100).unwrap();
     limiter.set_limit("all", limit("fixed-window 5/h")).await.unwrap();
     let each = StoredLimit::new(limit("fixed-window 7/h")).per_client();
     limiter.set_limit("each", each).await.unwrap();
@@ -304,7 +303,7 @@ async fn stored_limits_of_several_keys_share_calls() {
     let refused =
         |error| matches!(error, Error::Store(StoreError::Record(RecordError::LimitIsStored)));
     assert!(given.is_err_and(refused), "it goes by itself");
-    assert_eq!(limiter.coalescing().unwrap().calls, 3);
+    assert_eq!(limiter.coalescing_stats().unwrap().calls, 3);
 }
 
 /// A store that answers for one key of a call is there.
@@ -314,7 +313,7 @@ async fn one_answer_in_a_shared_call_is_the_stores() {
         let batching = Batching(store());
         let fallback = Fallback::open().with_circuit_breaker(tripped_once());
         let limiter = Limiter::new(timed(&batching), limit("fixed-window 9/h"))
-            .with_coalescing(Tokio, 100)
+            .with_coalescing(100)
             .and_then(|limiter| limiter.with_fallback(fallback))
             .unwrap();
         batching.0.next(fates);

@@ -1,7 +1,8 @@
 //! Late copies of operations that the record of a semaphore, a read-write lock or a latch has forgotten.
 
 use lockage::locks::LatchHandle;
-use lockage::{Error, StoreError, rw_lock, semaphore};
+use lockage::store::{rw_lock, semaphore};
+use lockage::{Error, StoreError};
 
 use super::*;
 use crate::late_calls::Late;

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use lockage::Error;
-use lockage::lock::Stripes;
 use lockage::locks::StripedLocks;
+use lockage::store::lock::Stripes;
 use lockage::store::{ConfigError, KeyError};
 
 use super::*;

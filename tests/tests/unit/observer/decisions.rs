@@ -101,9 +101,9 @@ impl Options {
             limiter = limiter.with_fallback(Fallback::closed()).unwrap();
         }
         if self.coalescing {
-            limiter = limiter.with_coalescing(Tokio, 4).unwrap();
+            limiter = limiter.with_coalescing(4).unwrap();
         }
-        if self.shadow { limiter.in_shadow() } else { limiter }
+        if self.shadow { limiter.with_shadow() } else { limiter }
     }
 }
 

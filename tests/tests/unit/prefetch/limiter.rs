@@ -238,7 +238,7 @@ async fn a_deny_cache_answers_repeated_denials() {
 #[tokio::test(start_paused = true)]
 async fn individually_sent_requests_are_coalesced() {
     let (limiter, store) = limiter("fixed-window 1000/h");
-    let limiter = limiter.with_coalescing(Tokio, 1000).unwrap();
+    let limiter = limiter.with_coalescing(1000).unwrap();
     let calls = (0..100).map(|_| {
         let limiter = limiter.clone();
         tokio::spawn(async move { allowed(&limiter, 1).await })
@@ -247,7 +247,7 @@ async fn individually_sent_requests_are_coalesced() {
         assert!(call.await.unwrap());
     }
     assert_eq!((stats(&limiter).calls, stats(&limiter).hits), (1, 10));
-    let told = limiter.coalescing().unwrap();
+    let told = limiter.coalescing_stats().unwrap();
     assert_eq!((told.requests, told.calls + 1), (89, store.executions()));
     assert!(told.calls < told.requests, "{told:?}");
 }
@@ -256,7 +256,7 @@ async fn individually_sent_requests_are_coalesced() {
 #[tokio::test(start_paused = true)]
 async fn a_shadow_counts_as_an_enforced_one_does() {
     let (limiter, _store) = limiter("fixed-window 15/h");
-    let limiter = limiter.in_shadow();
+    let limiter = limiter.with_shadow();
     for request in 1..=20 {
         let decision = limiter.try_acquire("id", 1).await.unwrap();
         assert_eq!(decision.would_deny(), request > 15);

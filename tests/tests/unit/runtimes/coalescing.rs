@@ -13,7 +13,7 @@ async fn callers_depend_on_no_other_executor() {
         let (executors, store) = (Executors::default(), FailingStore::new(paused_memory()));
         let timed = RetryStore::new(store.clone(), executors.clone(), SECOND);
         let limiter = Limiter::new(timed, "fixed-window 100/h".parse().unwrap());
-        let limiter = limiter.with_coalescing(executors.clone(), 100).unwrap();
+        let limiter = limiter.with_coalescing(100).unwrap();
         let ask = || {
             let limiter = limiter.clone();
             async move { limiter.try_acquire("id", 1).await }
@@ -45,6 +45,6 @@ async fn callers_depend_on_no_other_executor() {
             }
             sleep(SECOND).await;
         }
-        assert_eq!(limiter.coalescing().unwrap().waiting, 0, "{ends}");
+        assert_eq!(limiter.coalescing_stats().unwrap().waiting, 0, "{ends}");
     }
 }
