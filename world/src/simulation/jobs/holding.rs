@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use futures_util::future::join;
+use lockage::fenced::Access;
 use lockage::locks::{
     Busy, Handle, Kind, LockGuard, Loss, ManyGuard, QuorumGuard, Released, TryLock,
 };
 use lockage::runtime::{Runtime, Spawn};
-use lockage::store::Access;
 use lockage::{Error, Locks, Store};
 use lockage_core::lock::OwnerId;
 

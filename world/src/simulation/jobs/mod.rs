@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
+use lockage::fenced::Fenced;
 use lockage::limiter::{CircuitBreakerConfig, DenyCache, Prefetch, StoredLimits, UnreadLimit};
 use lockage::locks::{Cached, Quorum, RunOnce};
 use lockage::observer::{DecisionEvent, LeaseEvent, Observer};
 use lockage::runtime::Runtime;
-use lockage::store::{Fenced, RecordError};
+use lockage::store::RecordError;
 use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
 
 use super::judge::Seen;
@@ -87,7 +88,7 @@ impl<P: Place> Life<P> {
 
     /// Returns whether callers share a call, or wait for one.
     pub(super) fn is_coalescing(&self) -> bool {
-        self.limiter.coalescing().is_some_and(|told| told.waiting > 0)
+        self.limiter.coalescing_stats().is_some_and(|told| told.waiting > 0)
     }
 
     /// Returns whether another job may share a call for this id.
@@ -190,7 +191,7 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
         limiter = limiter.with_idempotency(8 * micros(plan.timeout_us)).expect("in range");
     }
     if coalescing {
-        limiter = limiter.with_coalescing(place.runtime(), 1000).expect("no request ids");
+        limiter = limiter.with_coalescing(1000).expect("no request ids");
     }
     if deny_cache {
         let cache = DenyCache::new(100);
@@ -223,7 +224,7 @@ fn limiter<P: Place>(plan: &Plan, place: &P) -> Limiter<RetryStore<P::Store, P::
         }
         limiter = limiter.with_fallback(fallback).expect("there is a share");
     }
-    let limiter = if shadow { limiter.in_shadow() } else { limiter };
+    let limiter = if shadow { limiter.with_shadow() } else { limiter };
     match plan.terms.panics {
         true => limiter.with_observer("limiter", Panics::new(place)),
         false => limiter,

@@ -295,7 +295,9 @@ impl Accounts {
                 // A denial for lack of an early turn means nothing to callers that take a later
                 // one.
                 if !told.waits || decision.is_allowed() {
-                    local.learned(told.cost, taken.at_us);
+                    if !decision.is_allowed() {
+                        local.learned(told.cost, taken.at_us);
+                    }
                     local.contradicted(fits, taken.at_us, |is_other| {
                         is_stored || is_other == told.is_other
                     });

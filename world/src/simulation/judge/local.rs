@@ -129,10 +129,13 @@ impl Local {
         self.ahead.retain(|ahead| ahead.is_other == is_other);
     }
 
-    /// A caller got a denial of the store, so the limiter knows it.
+    /// A caller got a denial of the store, so the limiter knows it. Others that are alike may be on
+    /// their way.
     pub(super) fn learned(&mut self, cost: u64, at_us: u64) {
-        let is_it = |denial: &&mut Denial| (denial.cost, denial.at_us) == (cost, at_us);
-        self.denials.iter_mut().filter(is_it).for_each(|denial| denial.is_learned = true);
+        let is_it = |denial: &&mut Denial| {
+            !denial.is_learned && (denial.cost, denial.at_us) == (cost, at_us)
+        };
+        self.denials.iter_mut().find(is_it).into_iter().for_each(|denial| denial.is_learned = true);
     }
 
     /// The store has room for `fits` under a limit: earlier denials no longer explain the denial of
