@@ -56,6 +56,9 @@ pub struct Line {
     /// When a call last began or ended.
     acted_at: Duration,
     silence: Duration,
+    /// How many calls have begun, and the latest of those that ended without an answer.
+    calls: u64,
+    lost_call: u64,
     /// The calls in flight, and their costs in all.
     asking: u32,
     asked: u128,
@@ -77,6 +80,8 @@ struct Place {
     is_outdated: bool,
     /// It leaves permits to other processes until then.
     paused_until: Duration,
+    /// The number of its last call.
+    call: u64,
     /// When its last call began. Times after its decision count from then, so that the next call arrives when they
     /// have passed.
     asked_at: Duration,
@@ -97,6 +102,7 @@ struct Known {
     /// On this cost.
     cost: u64,
     limit: Option<Limit>,
+    call: u64,
     at: Duration,
 }
 
@@ -134,6 +140,8 @@ impl Line {
             failures: 0,
             acted_at: Duration::ZERO,
             silence,
+            calls: 0,
+            lost_call: 0,
             asking: 0,
             asked: 0,
             wanted: 0,
@@ -158,6 +166,7 @@ impl Line {
             is_new: true,
             is_outdated: false,
             paused_until: now,
+            call: 0,
             asked_at: now,
         });
         self.new += 1;
@@ -232,12 +241,12 @@ impl Line {
     ) -> Step {
         let Some(index) = self.end_call(number, now) else { return Step::Done };
         self.failures = 0;
-        let Place { cost, deadline, asked_at: at, is_outdated, .. } = self.places[index];
+        let Place { cost, deadline, call, asked_at: at, is_outdated, .. } = self.places[index];
         // Only then does a denial show that other processes take permits.
         let was_sure = self.due(cost).is_sure;
         if decision.verdict != Verdict::Never && !is_outdated {
             let (decision, limit) = (decision.clone(), limit.copied());
-            self.known = Some(Known { decision, cost, limit, at });
+            self.known = Some(Known { decision, cost, limit, call, at });
         }
         let Verdict::Denied { retry_after, .. } = decision.verdict else {
             self.denials_before = match self.denials {
@@ -273,6 +282,7 @@ impl Line {
     /// Removes a caller whose call has failed.
     pub fn failed(&mut self, number: u64, now: Duration) {
         if let Some(index) = self.end_call(number, now) {
+            self.lost_call = self.lost_call.max(self.places[index].call);
             self.remove(index);
             self.failures = self.failures.saturating_add(1);
         }
@@ -281,6 +291,10 @@ impl Line {
     /// Removes a caller that gives up, with or without a call in flight.
     pub fn left(&mut self, number: u64) {
         if let Some(index) = self.index(number) {
+            let Place { call, state, .. } = self.places[index];
+            if state == State::Asks {
+                self.lost_call = self.lost_call.max(call);
+            }
             self.remove(index);
         }
     }
@@ -319,10 +333,11 @@ impl Line {
 
     /// Returns when these permits can be had, by the clock of the line.
     fn due(&self, total: u64) -> Forecast {
-        let Some(Known { decision, cost, limit, at }) = &self.known else {
+        let Some(Known { decision, cost, limit, call, at }) = &self.known else {
             return Forecast { after: Duration::ZERO, is_sure: false };
         };
         let Forecast { after, is_sure } = Forecast::of(limit.as_ref(), decision, *cost, total);
+        let is_sure = is_sure && *call > self.lost_call;
         Forecast { after: at.saturating_add(after), is_sure }
     }
 
@@ -373,8 +388,10 @@ impl Line {
 
     fn ask(&mut self, index: usize, now: Duration) -> Look {
         self.set(index, State::Asks);
-        (self.places[index].asked_at, self.acted_at) = (now, now);
-        self.places[index].is_outdated = false;
+        self.calls += 1;
+        let place = &mut self.places[index];
+        (place.call, place.asked_at, place.is_outdated) = (self.calls, now, false);
+        self.acted_at = now;
         Look::Ask
     }
 

@@ -83,6 +83,28 @@ fn callers_are_served_in_order_as_soon_as_each_fits() {
     assert_eq!((served, calls), (expected, 5), "one call for each");
 }
 
+/// D16: the call of a caller that has left may have been charged, so the callers behind it ask one at a time until a
+/// later call is answered. Otherwise the smallest of them would take the rest of the permits.
+#[test]
+fn callers_behind_an_abandoned_call_keep_their_order() {
+    let mut desk = Desk::new("token-bucket 5 every 1s burst 5");
+    let [first, dropped, third, fourth, last] = [5, 2, 2, 2, 1].map(|cost| desk.join(cost));
+    assert_eq!((desk.look(first), desk.ask(first, 5)), (Look::Ask, Step::Done));
+    desk.now += SECOND;
+    assert_eq!(desk.look(dropped), Look::Ask);
+    assert!(desk.decide(2).is_allowed());
+    desk.line.left(dropped);
+    assert_eq!(desk.look(third), Look::Ask);
+    for caller in [fourth, last] {
+        assert!(matches!(desk.look(caller), Look::Sleep(_)), "{caller} waits for the answer");
+    }
+    assert_eq!(desk.ask(third, 2), Step::Done);
+    for caller in [fourth, last] {
+        let Look::Sleep(time) = desk.look(caller) else { panic!("{caller} is not due") };
+        assert!(time >= SECOND, "{caller}: {time:?}");
+    }
+}
+
 #[test]
 fn forecasts_of_every_kind_of_limit_cost_no_time_and_few_calls() {
     for (limit, expected, most) in [
