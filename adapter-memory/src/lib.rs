@@ -13,7 +13,8 @@
 //! Its futures are ready at once, in every runtime and in none. [`MemoryStore::run`] needs no future.
 //!
 //! Memory is bounded by the live keys: calls that add a key, and one in 16 others, examine a few keys and
-//! drop those that expired [a moment](GRACE) ago. [`MemoryStore::purge`] drops all of them.
+//! drop those that expired [a moment](GRACE) ago. [`MemoryStore::purge`] drops all of them. Callers who choose their
+//! ids can make any number of live keys: [`MemoryStore::with_max_keys`] bounds it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -33,7 +34,7 @@ use std::time::Duration;
 
 use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
-use lockage::store::{BlockingStore, Clock, Command, RecordError};
+use lockage::store::{BlockingStore, Clock, Command, ConfigError, RecordError};
 use lockage::{Key, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
@@ -41,10 +42,11 @@ use lockage_core::{Publish, Timestamp};
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use clock::{MonotonicClock, TickingClock};
-pub use local::{KeyedLimiter, LocalLimiter, UnsupportedLimit};
+pub use local::{KeyedLimiter, LocalError, LocalLimiter, UnsupportedLimit};
+pub use shards::WhenFull;
 
 use records::{Entry, Records};
-use shards::{Keep, Shards};
+use shards::{Full, Keep, Shards};
 
 /// How long a key is kept after it has expired.
 ///
@@ -63,6 +65,33 @@ type UsualClock = SystemClock;
 /// The default clock. On a system without one, callers provide it.
 #[cfg(all(target_arch = "wasm32", target_os = "unknown"))]
 type UsualClock = std::sync::Arc<dyn Clock>;
+
+/// A command was not run, and nothing was changed. As a [`StoreError`] it is `Record` or `NotDone`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The key holds a record that the command cannot use.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The key is new, and there is no room for it: see [`MemoryStore::with_max_keys`].
+    #[error("the store has as many keys as it may have")]
+    Full,
+}
+
+impl From<Full> for MemoryError {
+    fn from(Full: Full) -> Self {
+        MemoryError::Full
+    }
+}
+
+impl From<MemoryError> for StoreError {
+    fn from(error: MemoryError) -> Self {
+        match error {
+            MemoryError::Record(error) => error.into(),
+            MemoryError::Full => StoreError::NotDone(error.into()),
+        }
+    }
+}
 
 /// A store of records in this process. Clones share them.
 #[derive(Clone)]
@@ -99,11 +128,41 @@ impl<C: Clock> MemoryStore<C> {
         MemoryStore { shards, channels: notifications::subscriptions(), clock }
     }
 
+    /// Returns an empty store on the same clock, of at most `keys` keys. A flood of new keys then takes a bounded memory,
+    /// and each of them a bounded time.
+    ///
+    /// Keys are divided by their hashes into up to 256 parts, each of an equal share of `keys`. The first part is full at
+    /// about nine tenths of `keys`; with fewer than 2,048 there is one part.
+    ///
+    /// ```
+    /// use lockage::Limiter;
+    /// use lockage_memory::{MemoryStore, WhenFull};
+    ///
+    /// # pollster::block_on(async {
+    /// let store = MemoryStore::new().with_max_keys(100, WhenFull::Evict)?;
+    /// let limiter = Limiter::new(store.clone(), "fixed-window 10/min".parse()?).with_prefix("login")?;
+    /// for user in 0..1000 {
+    ///     assert!(limiter.try_acquire(&format!("user:{user}"), 1).await?.is_allowed());
+    /// }
+    /// assert_eq!((store.len(), store.evictions()), (100, 900));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] for no keys.
+    pub fn with_max_keys(self, keys: usize, when_full: WhenFull) -> Result<Self, ConfigError> {
+        if keys == 0 {
+            return Err(ConfigError::Zero { what: "number of keys" });
+        }
+        let shards = Arc::new(Shards::bounded(Records::default(), keys, when_full));
+        Ok(MemoryStore { shards, channels: notifications::subscriptions(), clock: self.clock })
+    }
+
     /// Executes one command on one key, without a future.
     ///
     /// # Errors
-    /// [`RecordError`] if the key holds another record; nothing is changed.
-    pub fn run<M: Command>(&self, key: &str, command: &M) -> Result<M::Outcome, RecordError> {
+    /// See [`MemoryError`]: nothing is changed then.
+    pub fn run<M: Command>(&self, key: &str, command: &M) -> Result<M::Outcome, MemoryError> {
         // Read before the lock is taken, so a thread may come with an earlier time than the one before
         // it, which machines handle (D10) while their records are there.
         let now = self.clock.now();
@@ -124,6 +183,11 @@ impl<C: Clock> MemoryStore<C> {
     /// Returns whether no key is stored.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Returns how many keys were dropped before they had expired, to make room for others.
+    pub fn evictions(&self) -> usize {
+        self.shards.evictions()
     }
 
     /// Drops every key that expired [`GRACE`] ago, locking one shard after the other.
@@ -170,5 +234,7 @@ impl<C: Clock> BlockingStore for MemoryStore<C> {
 
 #[cfg(all(test, loom))]
 mod loom_tests;
+#[cfg(all(test, not(loom)))]
+mod max_keys_tests;
 #[cfg(all(test, not(loom)))]
 mod tests;

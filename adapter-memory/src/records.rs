@@ -3,10 +3,11 @@
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
-use lockage::store::{Command, RecordError};
+use lockage::store::Command;
 use lockage_core::{CompactRecord, Publish, Record, Timestamp, key_beside};
 use smallvec::SmallVec;
 
+use crate::MemoryError;
 use crate::shards::{Rules, Shards, Table};
 
 #[derive(Default)]
@@ -62,28 +63,44 @@ impl Rules<Entry> for Records {
         entry.due = due(forget_at);
         forget_at <= then
     }
+
+    fn evicted_at(&self, entry: &Entry) -> Option<Timestamp> {
+        let record = &entry.kept.record;
+        record.is_mere_use().then(|| record.forget_at())
+    }
 }
 
 impl Shards<Records, Entry> {
-    /// Runs a command, and returns its outcome and the message to publish. A command's second key is in
-    /// the same shard, under the same lock.
+    /// Runs a command, and returns its outcome and the message to publish.
     pub(crate) fn run<C: Command>(
         &self,
         key: &str,
         command: &C,
         now: Timestamp,
-    ) -> Result<(C::Outcome, Publish), RecordError> {
+    ) -> Result<(C::Outcome, Publish), MemoryError> {
         let hash = self.rules.hasher.hash_one(key);
-        let tag = hash as u32;
         let mut table = self.lock(hash);
-        let beside = command.beside().map(|id| key_beside(key, id));
-        let mut other = beside.as_deref().and_then(|key| self.take(&mut table, key));
-        let mut run = |slot: &mut Option<Record>| {
-            let outcome = command.apply_beside(slot, &mut other, now)?;
+        let result = match command.beside() {
+            None => self.run_alone(&mut table, (hash as u32, key), command, now),
+            Some(id) => self.run_beside(&mut table, key, &key_beside(key, id), command, now),
+        };
+        self.unlock(table, now);
+        result
+    }
+
+    fn run_alone<C: Command>(
+        &self,
+        table: &mut Table<Entry>,
+        (tag, key): (u32, &str),
+        command: &C,
+        now: Timestamp,
+    ) -> Result<(C::Outcome, Publish), MemoryError> {
+        let run = |slot: &mut Option<Record>| {
+            let outcome = command.apply(slot, now)?;
             let publish = command.publishes(&outcome, slot.as_ref());
             Ok((outcome, publish))
         };
-        let result = match table.entries.find_entry(spread(tag), is_of(tag, key)) {
+        match table.entries.find_entry(spread(tag), is_of(tag, key)) {
             Ok(mut entry) => {
                 let (result, is_left) = entry.get_mut().kept.record.run(run);
                 if !is_left {
@@ -95,16 +112,42 @@ impl Shards<Records, Entry> {
                 let mut slot = None;
                 let result = run(&mut slot);
                 if let Some(record) = slot {
-                    self.add(&mut table, Entry::new(tag, key, record), now);
+                    self.add(table, Entry::new(tag, key, record), now)?;
                 }
                 result
             }
-        };
-        if let (Some(key), Some(record)) = (beside, other) {
-            let tag = self.rules.hasher.hash_one(&*key) as u32;
-            self.add(&mut table, Entry::new(tag, &key, record), now);
         }
-        self.unlock(table, now);
+    }
+
+    /// A command's second key is in the same shard, under the same lock.
+    fn run_beside<C: Command>(
+        &self,
+        table: &mut Table<Entry>,
+        key: &str,
+        second: &str,
+        command: &C,
+        now: Timestamp,
+    ) -> Result<(C::Outcome, Publish), MemoryError> {
+        let before = [key, second].map(|key| self.take(table, key));
+        let mut after = before.clone();
+        let [slot, beside] = &mut after;
+        let result = match command.apply_beside(slot, beside, now) {
+            Ok(outcome) => {
+                let added = after.iter().flatten().count();
+                let publish = command.publishes(&outcome, after[0].as_ref());
+                self.make_room(table, added, now)
+                    .map(|()| (outcome, publish))
+                    .map_err(MemoryError::from)
+            }
+            Err(error) => Err(error.into()),
+        };
+        // There was room for the records before.
+        let left = if result.is_ok() { after } else { before };
+        for (key, record) in [key, second].into_iter().zip(left) {
+            if let Some(record) = record {
+                self.put(table, Entry::new(self.rules.hasher.hash_one(key) as u32, key, record));
+            }
+        }
         result
     }
 

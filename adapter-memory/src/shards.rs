@@ -15,6 +15,41 @@ pub(crate) const COUNT: usize = 256;
 /// The number of buckets that a call that adds a key examines, so that as many keys go as come.
 const BUCKETS_PER_KEY: usize = 8;
 
+/// The number of entries among which one to drop is chosen when a shard is full, and the most buckets to examine for
+/// these.
+const CANDIDATES: usize = 8;
+const BUCKETS_PER_EVICTION: usize = 256;
+
+/// The least number of entries of a shard that has a bound: with fewer, some shards would be full long before others.
+const LEAST_OF_SHARD: usize = 1024;
+
+/// The treatment of a new key when there are as many keys as there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WhenFull {
+    /// A new key takes the place of another: of eight, the one that would be forgotten first, whose use counts least.
+    /// If that key comes back, it is as if never used. So an eviction admits at most what its key had used once more,
+    /// which is never more than the limit's capacity (E1 to E5 hold between the evictions of a key).
+    ///
+    /// Only the use of limiters is dropped. Locks, semaphores, latches, fenced values, blocked keys, stored limits and
+    /// open reservations stay; a new key that finds nothing but these is refused.
+    Evict,
+    /// A new key is refused with an error, and nothing is changed. Known keys are served, and keys that are over make
+    /// room.
+    Refuse,
+}
+
+/// The bound of each shard.
+#[derive(Clone, Copy)]
+struct Bound {
+    entries: usize,
+    when_full: WhenFull,
+}
+
+/// There is no room for a new key.
+#[derive(Debug)]
+pub(crate) struct Full;
+
 /// The properties of entries that the tables need.
 pub(crate) trait Rules<E> {
     /// After this many calls to a shard, the calling thread also visits another shard, so that keys expire
@@ -26,12 +61,17 @@ pub(crate) trait Rules<E> {
 
     /// Returns whether an entry had expired by `then`.
     fn is_over(&self, entry: &mut E, then: Timestamp) -> bool;
+
+    /// Returns when an entry expires; `None` if it is not dropped before that.
+    fn evicted_at(&self, entry: &E) -> Option<Timestamp>;
 }
 
 pub(crate) struct Shards<R, E> {
     pub(crate) rules: R,
     shards: Box<[Shard<E>]>,
     next_visit: AtomicUsize,
+    bound: Option<Bound>,
+    evictions: AtomicUsize,
 }
 
 /// In a cache line of its own, against false sharing.
@@ -50,7 +90,17 @@ impl<R: Rules<E>, E> Shards<R, E> {
     pub(crate) fn new(rules: R, count: usize) -> Self {
         let empty = || Table { entries: HashTable::new(), cursor: 0, calls: 0 };
         let shards = (0..count).map(|_| Shard(Mutex::new(empty()))).collect();
-        Shards { rules, shards, next_visit: AtomicUsize::new(0) }
+        let (next_visit, evictions) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Shards { rules, shards, next_visit, bound: None, evictions }
+    }
+
+    /// Returns shards of at most `keys` (at least 1) entries in all.
+    pub(crate) fn bounded(rules: R, keys: usize, when_full: WhenFull) -> Self {
+        let count = (keys / LEAST_OF_SHARD).clamp(1, COUNT);
+        // Rounded down to a power of two.
+        let count = 1 << count.ilog2();
+        let bound = Some(Bound { entries: keys / count, when_full });
+        Shards { bound, ..Shards::new(rules, count) }
     }
 
     #[cfg(all(test, not(loom)))]
@@ -66,8 +116,56 @@ impl<R: Rules<E>, E> Shards<R, E> {
     }
 
     /// Adds an entry whose key has none.
-    pub(crate) fn add(&self, table: &mut Table<E>, entry: E, now: Timestamp) {
+    pub(crate) fn add(&self, table: &mut Table<E>, entry: E, now: Timestamp) -> Result<(), Full> {
+        self.make_room(table, 1, now)?;
+        self.put(table, entry);
+        Ok(())
+    }
+
+    /// Drops what has expired, of a few entries, and, if `added` more are too many, others.
+    pub(crate) fn make_room(
+        &self,
+        table: &mut Table<E>,
+        added: usize,
+        now: Timestamp,
+    ) -> Result<(), Full> {
         self.drop_over(table, BUCKETS_PER_KEY, now);
+        let Some(bound) = self.bound else { return Ok(()) };
+        while table.entries.len() + added > bound.entries {
+            if bound.when_full == WhenFull::Refuse || !self.evict(table) {
+                return Err(Full);
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops, of a few entries, the one that expires first. Returns whether there was any that may be dropped.
+    #[cold]
+    fn evict(&self, table: &mut Table<E>) -> bool {
+        let buckets = table.entries.num_buckets();
+        let (mut first, mut seen) = (None, 0);
+        for _ in 0..BUCKETS_PER_EVICTION.min(buckets) {
+            let at =
+                table.entries.get_bucket(table.cursor).and_then(|it| self.rules.evicted_at(it));
+            if let Some(at) = at {
+                seen += 1;
+                if first.is_none_or(|(earliest, _)| at < earliest) {
+                    first = Some((at, table.cursor));
+                }
+            }
+            table.cursor = (table.cursor + 1) % buckets;
+            if seen == CANDIDATES {
+                break;
+            }
+        }
+        let entry = first.and_then(|(_, bucket)| table.entries.get_bucket_entry(bucket).ok());
+        let is_dropped = entry.map(|entry| entry.remove()).is_some();
+        self.evictions.fetch_add(usize::from(is_dropped), Ordering::Relaxed);
+        is_dropped
+    }
+
+    /// Puts in an entry whose key has none, and for which there is room.
+    pub(crate) fn put(&self, table: &mut Table<E>, entry: E) {
         let hash = self.rules.hash(&entry);
         table.entries.insert_unique(hash, entry, |entry| self.rules.hash(entry));
     }
@@ -128,6 +226,9 @@ impl<R: Rules<E>, E> Shards<R, E> {
 pub(crate) trait Keep: Send + Sync {
     fn len(&self) -> usize;
 
+    /// Returns how many entries were dropped before they had expired.
+    fn evictions(&self) -> usize;
+
     /// Drops all entries that expired a moment ago.
     fn purge(&self, now: Timestamp);
 }
@@ -135,6 +236,10 @@ pub(crate) trait Keep: Send + Sync {
 impl<R: Rules<E> + Send + Sync, E: Send> Keep for Shards<R, E> {
     fn len(&self) -> usize {
         self.shards.iter().map(|shard| sync::lock(&shard.0).entries.len()).sum()
+    }
+
+    fn evictions(&self) -> usize {
+        self.evictions.load(Ordering::Relaxed)
     }
 
     fn purge(&self, now: Timestamp) {

@@ -124,7 +124,7 @@ fn d12_peeks_and_refusals_store_nothing() {
     acquire(&store, "key", five);
     let span = Duration::from_secs(1);
     let lock = Lock::new(span, span).unwrap();
-    assert_eq!(store.run("key", &lock.inspect()), Err(RecordError::OtherKind));
+    assert_eq!(store.run("key", &lock.inspect()), Err(RecordError::OtherKind.into()));
     let six = Peek::new(limit("fixed-window 6/s"), 1);
     assert_eq!(store.run("key", &six).unwrap().remaining, 5);
     assert_eq!(store.run("key", &Peek::new(five, 1)).unwrap().remaining, 4);

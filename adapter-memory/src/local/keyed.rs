@@ -6,15 +6,15 @@ use std::hash::Hash;
 
 use lockage::store::Clock;
 use lockage_core::{
-    CostError, Decision, FixedWindow, IntervalBucket, LazyDecision, LeakyBucket, Limit,
+    ConfigError, Decision, FixedWindow, IntervalBucket, LazyDecision, LeakyBucket, Limit, Meter,
     SlidingWindow, TokenBucket,
 };
 
 use super::table::{Meters, Shards};
-use super::{UnsupportedLimit, check_cost};
+use super::{LocalError, UnsupportedLimit, check_cost};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use crate::clock::MonotonicClock;
-use crate::shards::{self, Keep};
+use crate::shards::{self, Keep, WhenFull};
 
 /// One limit per key, in this process only.
 ///
@@ -23,7 +23,7 @@ use crate::shards::{self, Keep};
 ///
 /// Memory is bounded by the live keys: calls that add a key, and one in a few hundred others, examine a
 /// few keys and drop those that expired [a moment](crate::GRACE) ago. Only [`KeyedLimiter::purge`] examines
-/// all.
+/// all. Callers who choose their keys can make any number of live ones: [`KeyedLimiter::with_max_keys`] bounds it.
 ///
 /// ```
 /// use lockage_memory::KeyedLimiter;
@@ -38,6 +38,7 @@ pub struct KeyedLimiter<K, C> {
     limit: Limit,
     keys: Keys<K>,
     clock: C,
+    max_keys: Option<usize>,
 }
 
 enum Keys<K> {
@@ -73,19 +74,39 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         clock: C,
         count: usize,
     ) -> Result<Self, UnsupportedLimit> {
-        let keys = match limit {
-            Limit::FixedWindow(meter) => Keys::FixedWindow(Shards::new(Meters::new(meter), count)),
-            Limit::SlidingWindow(meter) => {
-                Keys::SlidingWindow(Shards::new(Meters::new(meter), count))
-            }
-            Limit::TokenBucket(meter) => Keys::TokenBucket(Shards::new(Meters::new(meter), count)),
-            Limit::IntervalBucket(meter) => {
-                Keys::IntervalBucket(Shards::new(Meters::new(meter), count))
-            }
-            Limit::LeakyBucket(meter) => Keys::LeakyBucket(Shards::new(Meters::new(meter), count)),
-            limit => return Err(limit.into()),
-        };
-        Ok(KeyedLimiter { limit, keys, clock })
+        Ok(KeyedLimiter {
+            limit,
+            keys: Keys::of(limit, Size::Shards(count))?,
+            clock,
+            max_keys: None,
+        })
+    }
+
+    /// Returns the limiter without a key, and with at most `keys` of them from now on. A flood of new keys then takes a
+    /// bounded memory, and each of them a bounded time. [`MemoryStore`](crate::MemoryStore::with_max_keys) has more.
+    ///
+    /// ```
+    /// use lockage_memory::{KeyedLimiter, LocalError, WhenFull};
+    ///
+    /// let limiter = KeyedLimiter::<u64, _>::new("fixed-window 10/min".parse()?)?;
+    /// let limiter = limiter.with_max_keys(2, WhenFull::Refuse)?;
+    /// assert!(limiter.try_acquire(&1, 1)?.is_allowed());
+    /// assert!(limiter.try_acquire(&2, 1)?.is_allowed());
+    /// assert_eq!(limiter.try_acquire(&3, 1).unwrap_err(), LocalError::Full { max_keys: 2 });
+    /// assert!(limiter.try_acquire(&2, 1)?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ConfigError::Zero`] for no keys.
+    pub fn with_max_keys(self, keys: usize, when_full: WhenFull) -> Result<Self, ConfigError> {
+        if keys == 0 {
+            return Err(ConfigError::Zero { what: "number of keys" });
+        }
+        // Invariant: the limit was taken before.
+        let all =
+            Keys::of(self.limit, Size::AtMost(keys, when_full)).expect("a limit of this type");
+        Ok(KeyedLimiter { keys: all, max_keys: Some(keys), ..self })
     }
 
     /// Returns the limit.
@@ -96,9 +117,9 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
     /// Admits a request of `cost` (at least 1) for `key` and charges it, or changes nothing.
     ///
     /// # Errors
-    /// [`CostError::Zero`] for a cost of zero.
+    /// [`LocalError::Cost`] for a cost of zero, and [`LocalError::Full`] for a new key where there is no room.
     #[inline]
-    pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<LazyDecision<'_>, CostError>
+    pub fn try_acquire<Q>(&self, key: &Q, cost: u64) -> Result<LazyDecision<'_>, LocalError>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -114,6 +135,8 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Keys::IntervalBucket(shards) => shards.acquire(key, cost, now),
             Keys::LeakyBucket(shards) => shards.acquire(key, cost, now),
         };
+        let full = |_| LocalError::Full { max_keys: self.max_keys.unwrap_or_default() };
+        let admitted = admitted.map_err(full)?;
         Ok(LazyDecision::new(&self.limit, admitted, cost, now))
     }
 
@@ -160,13 +183,46 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
         self.len() == 0
     }
 
+    /// Returns how many keys were dropped before they had expired, to make room for others.
+    pub fn evictions(&self) -> usize {
+        self.keys.keep().evictions()
+    }
+
     /// Drops every key that expired [`GRACE`](crate::GRACE) ago, locking one shard after the other.
     pub fn purge(&self) {
         self.keys.keep().purge(self.clock.now());
     }
 }
 
+/// The number of shards, or of keys.
+#[derive(Clone, Copy)]
+enum Size {
+    Shards(usize),
+    AtMost(usize, WhenFull),
+}
+
+impl Size {
+    fn shards<K: Hash, M: Meter>(self, meter: M) -> Shards<K, M> {
+        let meters = Meters::new(meter);
+        match self {
+            Size::Shards(count) => Shards::new(meters, count),
+            Size::AtMost(keys, when_full) => Shards::bounded(meters, keys, when_full),
+        }
+    }
+}
+
 impl<K: Hash + Eq + Send> Keys<K> {
+    fn of(limit: Limit, size: Size) -> Result<Self, UnsupportedLimit> {
+        Ok(match limit {
+            Limit::FixedWindow(meter) => Keys::FixedWindow(size.shards(meter)),
+            Limit::SlidingWindow(meter) => Keys::SlidingWindow(size.shards(meter)),
+            Limit::TokenBucket(meter) => Keys::TokenBucket(size.shards(meter)),
+            Limit::IntervalBucket(meter) => Keys::IntervalBucket(size.shards(meter)),
+            Limit::LeakyBucket(meter) => Keys::LeakyBucket(size.shards(meter)),
+            limit => return Err(limit.into()),
+        })
+    }
+
     fn keep(&self) -> &dyn Keep {
         match self {
             Keys::FixedWindow(shards) => shards,

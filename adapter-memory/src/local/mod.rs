@@ -34,6 +34,21 @@ impl From<Limit> for UnsupportedLimit {
     }
 }
 
+/// A request of a [`KeyedLimiter`] was refused, and nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalError {
+    /// The cost is out of range.
+    #[error(transparent)]
+    Cost(#[from] CostError),
+    /// The key is new, and there is no room for it: see [`KeyedLimiter::with_max_keys`].
+    #[error("the limiter has as many keys as it may have, which are {max_keys}")]
+    Full {
+        /// The most keys in all.
+        max_keys: usize,
+    },
+}
+
 #[inline]
 fn check_cost(cost: u64) -> Result<(), CostError> {
     if cost == 0 { Err(CostError::Zero) } else { Ok(()) }

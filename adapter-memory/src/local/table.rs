@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use foldhash::fast::RandomState;
 use lockage_core::{Meter, MeterState, Prior, Timestamp};
 
-use crate::shards::{self, Rules, Table};
+use crate::shards::{self, Full, Rules, Table};
 
 /// A state for each key that has used anything.
 pub(super) type Shards<K, M> = shards::Shards<Meters<M>, Entry<K, M>>;
@@ -40,11 +40,20 @@ impl<K: Hash, M: Meter> Rules<Entry<K, M>> for Meters<M> {
     fn is_over(&self, entry: &mut Entry<K, M>, then: Timestamp) -> bool {
         self.meter.is_over(&entry.state, then)
     }
+
+    fn evicted_at(&self, entry: &Entry<K, M>) -> Option<Timestamp> {
+        Some(self.meter.over_at(&entry.state))
+    }
 }
 
 impl<K: Hash + Eq, M: Meter> Shards<K, M> {
     #[inline]
-    pub(super) fn acquire<Q>(&self, key: &Q, cost: u64, now: Timestamp) -> (Prior, bool)
+    pub(super) fn acquire<Q>(
+        &self,
+        key: &Q,
+        cost: u64,
+        now: Timestamp,
+    ) -> Result<(Prior, bool), Full>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -52,7 +61,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         let hash = self.rules.hasher.hash_one(key);
         let mut table = self.lock(hash);
         let admitted = match table.entries.find_mut(hash, |entry| entry.key.borrow() == key) {
-            Some(entry) => self.rules.meter.admit(&mut entry.state, cost, now),
+            Some(entry) => Ok(self.rules.meter.admit(&mut entry.state, cost, now)),
             None => self.acquire_first(&mut table, key, cost, now),
         };
         self.unlock(table, now);
@@ -67,7 +76,7 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         key: &Q,
         cost: u64,
         now: Timestamp,
-    ) -> (Prior, bool)
+    ) -> Result<(Prior, bool), Full>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
@@ -76,9 +85,9 @@ impl<K: Hash + Eq, M: Meter> Shards<K, M> {
         let mut state = MeterState::fresh(meter, now);
         let admitted = meter.admit(&mut state, cost, now);
         if admitted.1 {
-            self.add(table, Entry { key: key.to_owned(), state }, now);
+            self.add(table, Entry { key: key.to_owned(), state }, now)?;
         }
-        admitted
+        Ok(admitted)
     }
 
     pub(super) fn prior<Q>(&self, key: &Q, now: Timestamp) -> Prior

@@ -45,29 +45,31 @@ pub(super) async fn admitted(url: &str, ahead: u64) -> Result<Vec<Candidate>> {
     let client = fred(url).await?;
     let fred = FredStore::new(client.clone());
     let fred = Limited { limiter: Limiter::new(fred, limit), admits: true };
+    let together_rs = coalescing(redis_rs(url)?, limit)?;
+    let together_fred = coalescing(FredStore::new(client.clone()), limit)?;
     let ahead_rs = prefetching(redis_rs(url)?, limit, ahead)?;
     let ahead_fred = prefetching(FredStore::new(client.clone()), limit, ahead)?;
     let connection = redis::Client::open(url)?;
     let connection = connection.get_multiplexed_async_connection_with_config(&patient()).await?;
     Ok(vec![
         candidate("redis-rs", "INCR", Incr(connection)),
-        plain("redis-rs", rs.clone()),
-        candidate(
-            "redis-rs",
-            "lockage, coalescing",
-            rs.map(|one| Ok(one.with_coalescing(100_000)?))?,
-        ),
+        plain("redis-rs", rs),
+        candidate("redis-rs", "lockage, coalescing", together_rs),
         candidate("redis-rs", "lockage, prefetch", ahead_rs),
         candidate("fred", "INCR", FredIncr(client)),
-        plain("fred", fred.clone()),
-        candidate(
-            "fred",
-            "lockage, coalescing",
-            fred.map(|one| Ok(one.with_coalescing(100_000)?))?,
-        ),
+        plain("fred", fred),
+        candidate("fred", "lockage, coalescing", together_fred),
         candidate("fred", "lockage, prefetch", ahead_fred),
         candidate("redis 0.25", "limitador", Limitador::new(url).await?),
     ])
+}
+
+fn coalescing<S: Store + Clone + 'static>(
+    store: S,
+    limit: Limit,
+) -> Result<Limited<RetryStore<S, Tokio>>> {
+    let limiter = Limiter::new(RetryStore::new(store, Tokio, TIMEOUT), limit);
+    Ok(Limited { limiter: limiter.with_coalescing(100_000)?, admits: true })
 }
 
 /// Takes this many permits per key at a time, for a second.

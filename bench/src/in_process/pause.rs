@@ -6,7 +6,7 @@ use anyhow::Result;
 use governor::RateLimiter;
 use governor::clock::FakeRelativeClock;
 use lockage_core::{Acquire, FixedWindow, Limit};
-use lockage_memory::{KeyedLimiter, MemoryStore};
+use lockage_memory::{KeyedLimiter, MemoryStore, WhenFull};
 
 use super::Args;
 use super::growth::resident;
@@ -38,6 +38,13 @@ pub(super) fn run(args: &Args) -> Result<()> {
     })?;
     let left = limiter.len();
 
+    let room = keys as usize / 10;
+    let limiter = KeyedLimiter::<u64, _>::with_clock(limit, standing())?;
+    let limiter = limiter.with_max_keys(room, WhenFull::Evict)?;
+    row("lockage: each call adds a key, and a tenth of them may stay", keys, |key| {
+        limiter.try_acquire(&key, 1).is_ok_and(|told| told.is_allowed())
+    })?;
+
     // The limiter before stays, so that no row takes its memory.
     let window: Limit = FixedWindow::new(1, Duration::from_secs(3600))?.into();
     let limiter = KeyedLimiter::<String, _>::with_clock(window, standing())?;
@@ -53,6 +60,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     row("MemoryStore: each call is denied", keys, |key| !stored(key))?;
     clock.advance(OVER);
     row("MemoryStore: all are over, and each call adds another", keys, |key| stored(keys + key))?;
+    let store = MemoryStore::with_clock(standing()).with_max_keys(room, WhenFull::Evict)?;
+    row("MemoryStore: each call adds a key, and a tenth of them may stay", keys, |key| {
+        store.run(&text(key), &command).is_ok_and(|told| told.is_allowed())
+    })?;
 
     let others = FakeRelativeClock::default();
     let limiter = RateLimiter::dashmap_with_clock(Outcome::Deny.quota(), others.clone());

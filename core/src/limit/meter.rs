@@ -7,6 +7,7 @@ use core::time::Duration;
 use super::Limit;
 use super::machine::{Machine, State};
 use crate::decision::Decision;
+use crate::lease::time;
 use crate::limiter::{MaxWait, OneLimit};
 use crate::time::Timestamp;
 
@@ -47,6 +48,12 @@ pub trait Meter: Machine + Copy + Into<Limit> + Send + Sync + 'static {
     /// Returns `state` as of `now`.
     fn prior(self, state: &MeterState<Self>, now: Timestamp) -> Prior {
         Prior(self.settle(Some(state.0.into()), now.as_micros()))
+    }
+
+    /// Returns from when on `state` acts like a fresh one, without further admissions. It may be after
+    /// [`Timestamp::MAX`].
+    fn over_at(self, state: &MeterState<Self>) -> Timestamp {
+        time(self.fresh_at(state.0.into()))
     }
 
     /// Returns whether `state` acts like a fresh one from `now` on, and may be dropped (property D9).
@@ -191,6 +198,7 @@ mod tests {
             for now in (900..1_400).map(at) {
                 let reset_after = meter.prior(&state, now).peek(&limit, 0, now).reset_after;
                 assert_eq!(meter.is_over(&state, now), reset_after.is_zero(), "{limit} at {now}");
+                assert_eq!(meter.is_over(&state, now), meter.over_at(&state) <= now, "{limit}");
             }
         }
     }

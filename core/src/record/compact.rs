@@ -56,6 +56,15 @@ impl CompactRecord {
         }
     }
 
+    /// Returns whether it holds no more than what requests to a limiter have used: no lock, block, stored limit, or
+    /// reservation is lost with it.
+    pub fn is_mere_use(&self) -> bool {
+        match &self.0 {
+            Form::Counter(_) => true,
+            Form::Other(slot) => (**slot).as_ref().is_some_and(Record::is_mere_use),
+        }
+    }
+
     /// Returns [`Record::forget_at`].
     pub fn forget_at(&self) -> Timestamp {
         match &self.0 {
@@ -81,6 +90,10 @@ impl Form {
 }
 
 impl Record {
+    fn is_mere_use(&self) -> bool {
+        self.body.limits().is_some() && self.is_open() && self.reservations.is_none()
+    }
+
     /// Returns the state of a counter, if nothing else is stored.
     fn bare_counter(&self) -> Option<LimitState> {
         match self.body {

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Clock, Decision, DenialReason, Limit, Peek, RecordError, Reset, Timestamp,
-    Verdict,
+    Acquire, Adjust, Clock, Decision, DenialReason, Limit, Peek, Reset, Timestamp, Verdict,
 };
-use lockage_memory::MemoryStore;
+use lockage_memory::{MemoryError, MemoryStore};
 
 use crate::abi::{answer, answer_numbers, with_input};
 
@@ -137,7 +136,7 @@ fn with_limiter<T>(now: f64, run: impl FnOnce(&Limiter) -> T) -> T {
     })
 }
 
-fn run(now: f64, run: impl FnOnce(&Limiter, &str) -> Result<i32, RecordError>) -> i32 {
+fn run(now: f64, run: impl FnOnce(&Limiter, &str) -> Result<i32, MemoryError>) -> i32 {
     let run = |key: &[u8]| {
         with_limiter(now, |limiter| run(limiter, std::str::from_utf8(key).unwrap_or_default()))
     };

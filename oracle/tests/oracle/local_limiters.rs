@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockage::{Decision, Limit};
 use lockage_core::{Clock as _, CostError, Gcra, ManualClock, Timestamp};
-use lockage_memory::{GRACE, KeyedLimiter, LocalLimiter, UnsupportedLimit};
+use lockage_memory::{GRACE, KeyedLimiter, LocalError, LocalLimiter, UnsupportedLimit};
 use lockage_oracle::config::{Config, Kind, Shape};
 use lockage_oracle::properties::{self, Check, cases, require};
 use lockage_oracle::strategies::{Trace, forward_trace, trace};
@@ -67,7 +67,11 @@ const KEY: &str = "the key";
 
 impl Decides for KeyedLimiter<String, Clock> {
     fn acquire(&self, cost: u64) -> Result<Decision, CostError> {
-        let ruling = self.try_acquire(KEY, cost)?;
+        let ruling = match self.try_acquire(KEY, cost) {
+            Ok(ruling) => ruling,
+            Err(LocalError::Cost(error)) => return Err(error),
+            Err(error) => panic!("there is room: {error}"),
+        };
         let decision = ruling.decision();
         assert_eq!(ruling.is_allowed(), decision.is_allowed());
         Ok(decision)

@@ -10,7 +10,7 @@ use lockage::limiter::bounded_at;
 use lockage_core::{
     Acquire, Command, CostError, Decision, Limit, ManualClock, Record, RecordError, Timestamp,
 };
-use lockage_memory::MemoryStore;
+use lockage_memory::{MemoryError, MemoryStore};
 use thiserror::Error;
 
 use crate::store::SimError;
@@ -188,7 +188,11 @@ impl Engine for MemoryEngine {
         now: Timestamp,
     ) -> Result<Decision, EngineError> {
         self.clock.set(now);
-        Ok(self.store.run(key, request)?)
+        self.store.run(key, request).map_err(|error| match error {
+            MemoryError::Record(error) => error.into(),
+            // Invariant: this store has no bound on its keys.
+            other => unreachable!("{other}"),
+        })
     }
 }
 
