@@ -12,7 +12,7 @@ use super::guard::LockGuard;
 use super::kind::Kind;
 use super::lease::Lease;
 use super::manager::{Attempt, LeaseManager, beyond};
-use super::options::{LockOptions, Shortfall};
+use super::options::{Confirmation, LockOptions};
 use super::request::{AcquireRequest, Busy, Refusal};
 use super::state::{Pending, PendingRelease};
 use super::waiting::NextAttempt;
@@ -356,9 +356,15 @@ where
             Err(_) => return Ok(Err(Denied { refusal: Refusal::TOO_LATE, took, stray: None })),
         }
         if let Some(confirm) = &self.options.confirm {
-            let shortfall = confirm(self.key.clone(), request, guard.token()).await?;
-            if let Some(Shortfall { acknowledged, wanted }) = shortfall {
-                return Err(Error::NotReplicated { acknowledged, wanted });
+            match confirm(self.key.clone(), request, guard.token()).await? {
+                Confirmation::Enough => {}
+                Confirmation::TooFew { acknowledged, wanted } => {
+                    return Err(Error::NotReplicated { acknowledged, wanted });
+                }
+                // An earlier copy of the acquire got the grant, and little of its lease was left.
+                Confirmation::Ended => {
+                    return Ok(Err(Denied { refusal: Refusal::TOO_LATE, took, stray: None }));
+                }
             }
         }
         Ok(Ok(guard))

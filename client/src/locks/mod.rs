@@ -60,7 +60,7 @@ use crate::runtime::Spawn;
 use crate::store::Store;
 use manager::LeaseManager;
 use observed::LeaseObserver;
-use options::{Acknowledged, Confirming, LockOptions};
+use options::{Acknowledged, Confirmation, Confirming, LockOptions};
 use request::AcquireRequest;
 use waiting::{Listening, Waiting};
 
@@ -203,8 +203,10 @@ where
             let store = Acknowledged::new(store.clone(), replicas);
             Box::pin(async move {
                 let renew = request.renew(&store, &key, token, Duration::MAX);
-                // A refused renewal leaves no grant that a replica could have.
-                Ok(store.shortfall(renew.await?.is_ok()))
+                Ok(match renew.await? {
+                    Ok(()) => store.confirmation(),
+                    Err(_) => Confirmation::Ended,
+                })
             })
         };
         self.options.confirm = Some(Arc::new(confirm));

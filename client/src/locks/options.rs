@@ -34,14 +34,19 @@ pub(super) struct LockOptions {
 /// Renews the grant of this token so that replicas have it.
 pub(super) type Confirm = dyn Fn(Key, AcquireRequest, u64) -> Confirming + Send + Sync;
 
-/// The shortfall, if too few replicas have the grant.
-pub(super) type Confirming = BoxFuture<'static, Result<Option<Shortfall>, StoreError>>;
+pub(super) type Confirming = BoxFuture<'static, Result<Confirmation, StoreError>>;
 
-/// Fewer replicas than requested have acknowledged a grant.
+/// The answer of replicas about a grant.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shortfall {
-    pub(super) acknowledged: u32,
-    pub(super) wanted: u32,
+pub(super) enum Confirmation {
+    Enough,
+    /// Fewer replicas than requested have acknowledged it.
+    TooFew {
+        acknowledged: u32,
+        wanted: u32,
+    },
+    /// It has ended, so no replica was asked.
+    Ended,
 }
 
 /// A store whose commands wait for replicas. It remembers how many have acknowledged the last one.
@@ -56,11 +61,13 @@ impl<S> Acknowledged<S> {
         Acknowledged { store, replicas, acknowledged: AtomicU32::new(0) }
     }
 
-    /// Returns the shortfall after the last command. If its grant is not there, no replica counts.
-    pub(super) fn shortfall(&self, is_there: bool) -> Option<Shortfall> {
-        let acknowledged = if is_there { self.acknowledged.load(Ordering::Relaxed) } else { 0 };
-        let wanted = self.replicas;
-        (acknowledged < wanted).then_some(Shortfall { acknowledged, wanted })
+    /// Returns the confirmation by the last command.
+    pub(super) fn confirmation(&self) -> Confirmation {
+        let (acknowledged, wanted) = (self.acknowledged.load(Ordering::Relaxed), self.replicas);
+        match acknowledged < wanted {
+            true => Confirmation::TooFew { acknowledged, wanted },
+            false => Confirmation::Enough,
+        }
     }
 }
 

@@ -156,7 +156,9 @@ impl<P: Place> Life<P> {
 
     /// Calls the store, which answers: after a few answers the fallback no longer stands in.
     async fn ask_the_store(&self) {
-        for _ in 0..6 {
+        // Permits taken ahead answer some of the calls.
+        let ahead = self.plan.options.prefetch.map_or(0, |(permits, _)| permits);
+        for _ in 0..6 * (1 + ahead) {
             self.is_asked().await;
             self.runtime.sleep(Duration::from_secs(1)).await;
         }
