@@ -16,7 +16,7 @@ pub struct Decision {
     pub verdict: Verdict,
     /// The capacity: a bucket's burst, or a window's limit.
     pub limit: u64,
-    /// The largest cost that is admitted right after this decision.
+    /// The largest cost, the same for all parts of a composite, that is admitted right after this decision.
     pub remaining: u64,
     /// The time until the limiter is as if never used, without further admissions. Request ids are remembered
     /// independently of it.
@@ -25,7 +25,7 @@ pub struct Decision {
     /// it is the earliest possible turn unless others cancel theirs. Zero for other limits.
     pub turn_after: Duration,
     /// The index in `parts` of the limit of a composite that binds: the one that denies for longest or, if all admit,
-    /// has the least left.
+    /// has the least left; for a cost by part, the one that has room for the fewest more of such requests.
     pub binding: Option<usize>,
     /// The limits of a composite, in their order. Empty for a single limit.
     pub parts: Box<[Part]>,

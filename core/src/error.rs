@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::limit::PartName;
 use crate::words::Words;
 
 /// A configuration was refused. Nothing was built.
@@ -64,6 +65,13 @@ pub enum ConfigError {
     },
     /// A composite within a composite.
     Nested,
+    /// A name that a part of a composite cannot have.
+    Name {
+        /// The number of the part, from 1.
+        part: usize,
+        /// The problem.
+        error: NameError,
+    },
     /// A part that limits of this kind do not have.
     NoSuchPart {
         /// The part.
@@ -126,6 +134,9 @@ impl ConfigError {
             ConfigError::Nested => {
                 Words::new().with("a composite within a composite: list all its limits, up to four")
             }
+            ConfigError::Name { part, error } => {
+                the.with("name of part ").with_number(part as u64).with(error.words())
+            }
             ConfigError::NoSuchPart { what, of } => Words::new()
                 .with("this limit has no ")
                 .with(what)
@@ -159,6 +170,56 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
+/// A name of a part was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// No letter.
+    Empty,
+    /// A character that names do not have.
+    Character {
+        /// Its place in the name: a byte offset.
+        at: usize,
+    },
+    /// More than [`PartName::MAX_LEN`] characters.
+    TooLong,
+    /// A name that a part before has.
+    Taken,
+    /// No name, while other parts have one.
+    Missing,
+    /// A name for a limit that is the only one.
+    OnlyPart,
+    /// A name in a limit to store that the limiter's default does not have in this place. Records have no names.
+    NotDefault,
+}
+
+impl NameError {
+    /// Returns the problem in words, which follow the name of its subject.
+    const fn words(self) -> &'static str {
+        match self {
+            NameError::Empty => " is empty: it begins with a letter",
+            NameError::Character { .. } => {
+                " has another character than letters, digits, -, _ and ., or does not begin with a letter"
+            }
+            NameError::TooLong => " is too long: at most 24 characters fit",
+            NameError::Taken => " is another part's: give each its own",
+            NameError::Missing => " is missing: name all parts or none",
+            NameError::NotDefault => {
+                " is not that of the limiter's default: names are not stored, and costs go by places"
+            }
+            NameError::OnlyPart => ", the only one, cannot be used: a single limit has one cost",
+        }
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a name{}", self.words())
+    }
+}
+
+impl core::error::Error for NameError {}
+
 /// A cost, or a list of costs, was refused. Nothing was sent or charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -176,6 +237,27 @@ pub enum CostError {
     },
     /// More than [`crate::MAX_DIFFERENT_COSTS`] different costs in one call, which a sliding log decides.
     TooManyDifferent,
+    /// Another number of costs than the limit has parts.
+    PartCount {
+        /// The number that was given.
+        count: usize,
+        /// The number of the limit's parts.
+        parts: usize,
+    },
+    /// Different costs for sliding logs of one limit, which share their entries.
+    DifferentForLogs,
+    /// A name that no part of the limit has.
+    UnknownName {
+        /// The name, as much of it as a name can have.
+        name: PartName,
+    },
+    /// Two costs for one name.
+    SameName {
+        /// The name.
+        name: PartName,
+    },
+    /// A text that is no cost.
+    NotWhole,
 }
 
 impl fmt::Display for CostError {
@@ -193,6 +275,19 @@ impl fmt::Display for CostError {
                     "too many different costs in one call: at most {most} fit with a sliding log"
                 )
             }
+            CostError::PartCount { count, parts } => {
+                write!(f, "{count} costs for a limit of {parts} parts: give one for each part")
+            }
+            CostError::DifferentForLogs => {
+                write!(f, "different costs for sliding logs of one limit: give them the same")
+            }
+            CostError::UnknownName { name } => {
+                write!(f, "no part of the limit is called {name:?}: use the names in its text")
+            }
+            CostError::SameName { name } => {
+                write!(f, "two costs for the part {name:?}: give one for each part")
+            }
+            CostError::NotWhole => write!(f, "a cost is a whole number, or one for each part"),
         }
     }
 }
@@ -214,6 +309,8 @@ pub enum RecordError {
     /// The key has a stored limit (see [`crate::SetLimit`]), and the command names a limit of its
     /// own.
     LimitIsStored,
+    /// The request has a cost for each part of another limit than the key's stored one.
+    OtherParts,
     /// The deciding time is outside the range that the call covers, or after
     /// [`Timestamp::MAX`](crate::Timestamp::MAX): the caller's or the store's clock is off.
     ClockOff,
@@ -221,13 +318,14 @@ pub enum RecordError {
 
 impl RecordError {
     /// Returns the status that scripts reply for this error; 0 is success.
-    const STATUS: [(i64, RecordError); 6] = [
+    const STATUS: [(i64, RecordError); 7] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
         (5, RecordError::OperationReused),
         (8, RecordError::LimitIsStored),
         (10, RecordError::ClockOff),
+        (11, RecordError::OtherParts),
     ];
 
     /// Returns the status that scripts reply for this error.
@@ -258,6 +356,9 @@ impl fmt::Display for RecordError {
             }
             RecordError::LimitIsStored => {
                 "the key's limit is stored with it: follow that one, or reset the key to be rid of it"
+            }
+            RecordError::OtherParts => {
+                "the key's stored limit has other parts than the request has costs: read it, and ask by its parts"
             }
             RecordError::ClockOff => {
                 "a clock shows a time after the year 2184, or the caller's clock and the store's disagree by more \

@@ -60,15 +60,15 @@ pub use call::{
 };
 pub use command::{Command, Cut, Publish, key_beside};
 pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdict};
-pub use error::{ConfigError, CostError, RecordError, ReplyError};
+pub use error::{ConfigError, CostError, NameError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
     Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, IntervalBucket,
-    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior, SECOND,
-    SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
+    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, PartName, Prior,
+    SECOND, SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, EXACT_RESERVATIONS,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, EXACT_RESERVATIONS,
     LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, Peek, REMEMBERED_REQUESTS,
     RequestId, Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement,
     StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,

@@ -32,5 +32,8 @@ left = limit - used
 -- @fresh_at
 till = opened + window
 
+-- @unused
+till = opened
+
 -- @keep
 $fresh_at

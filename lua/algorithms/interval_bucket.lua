@@ -35,6 +35,9 @@ left = burst - deficit
 -- @fresh_at
 till = anchor + math.ceil(deficit / amount) * interval
 
+-- @unused
+till = anchor
+
 -- @span
 span = math.ceil(burst / amount) * interval
 

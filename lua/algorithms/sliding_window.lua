@@ -49,5 +49,9 @@ end
 -- @fresh_at
 till = last - last % window + 2 * window
 
+-- @unused
+till = last
+if previous > 0 then till = last - last % window + window end
+
 -- @keep
 $fresh_at

@@ -40,6 +40,9 @@ end
 -- @fresh_at
 till = last + math.ceil(deficit / rate)
 
+-- @unused
+till = last
+
 -- @span
 local full = burst * unit
 span = (full - full % rate) / rate + 1

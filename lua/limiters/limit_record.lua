@@ -206,6 +206,39 @@ local function remaining()
   return max(0, least)
 end
 
+-- What a part is asked for.
+local function cost_of(at, cost)
+  return each and each[at] or cost
+end
+
+-- Whether each part admits what it is asked for; a cost by part of nothing fits also where more than all is used.
+local function fits(cost)
+  if not each then return cost <= remaining() end
+  for i, part in ipairs(parts) do
+    if each[i] > max(0, part.capacity - used(part)) then return false end
+  end
+  return true
+end
+
+-- What the logs are asked for, which is the same for all.
+local function cost_of_logs(cost)
+  if not each then return cost end
+  for i, part in ipairs(parts) do
+    if part.is_log then return each[i] end
+  end
+  return 0
+end
+
+-- Takes the costs by part, if there are any; why they are those of other parts than the limit has, if they are.
+local function take_costs(costs)
+  each = costs
+  if not each then return end
+  for i, part in ipairs(parts) do
+    if part.is_log and each[i] ~= cost_of_logs() then return {$OTHER_PARTS} end
+  end
+  if #each ~= #parts then return {$OTHER_PARTS} end
+end
+
 local function has_queues()
   for _, part in ipairs(parts) do
     if part.is_queue then return true end
@@ -213,20 +246,21 @@ local function has_queues()
   return false
 end
 
--- When it is the turn of what is charged next: when every queue has drained.
+-- When it is the turn of what is charged next: when every queue has drained in which it counts.
 local function turn_at()
   local latest = 0
-  for _, part in ipairs(parts) do
-    if part.is_queue then latest = max(latest, part.fresh_at(unpack(part.state))) end
+  for i, part in ipairs(parts) do
+    if part.is_queue and cost_of(i, 1) > 0 then latest = max(latest, part.fresh_at(unpack(part.state))) end
   end
   return latest
 end
 
 local function charge(cost)
-  for _, part in ipairs(parts) do
-    if not part.is_log then counter_add(part, cost) end
+  for i, part in ipairs(parts) do
+    if not part.is_log then counter_add(part, cost_of(i, cost)) end
   end
-  add_entry(logs, cost)   -- which is no log's where there is none
+  local entry = cost_of_logs(cost)
+  if entry > 0 then add_entry(logs, entry) end   -- which is no log's where there is none
 end
 
 -- Adds each part's state to the reply.
@@ -239,6 +273,7 @@ end
 
 -- Adds for each log when enough will have expired for `cost`.
 local function add_freed_at(reply, cost)
+  cost = cost_of_logs(cost)
   for _, log in ipairs(logs) do reply[#reply + 1] = log_freed_at(log, cost) end
 end
 

@@ -6,7 +6,8 @@
 -- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
 -- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
 -- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
---          when it is admitted; then one or more costs, each at least 1
+--          when it is admitted; then one or more costs, each at least 1; or one request's cost for each part, each
+--          with a + before it and not all 0, such as +1+950, of which the logs' are the same
 -- Reply    {0, now}; each part's state before this call, settled (of a single counter as it was stored, as the fast
 --          path replies it), which is a log's used and last; then
 --          for each cost, for each log, when enough will have expired for it, 0 where it fits or never
@@ -18,9 +19,11 @@ local first, refused = read_limit(4)
 if refused then return refused end
 local patience = has_queues() and first
 local costs = patience and first + 1 or first
-local wrong = not_whole(first, max(costs, #ARGV))
+local asked, by_part = read_cost(costs)
+local wrong = not_whole(first, costs - 1) or not asked and costs or not_whole(costs + 1, #ARGV)
 if wrong then return wrong_argument(wrong, 'a whole number') end
-refused = read_request(costs) or read_record()
+if by_part and (ARGV[costs + 1] or asked < 1) then return wrong_argument(costs, 'one cost for each part, not all 0') end
+refused = read_request(costs) or read_record() or take_costs(by_part)
 if refused then return refused end
 
 local again = repeated(ARGV[costs])
@@ -42,13 +45,14 @@ local function in_time()
   return not longest or turn_at() - now <= longest
 end
 for i = costs, #ARGV do
-  local cost = tonumber(ARGV[i])
+  local cost = asked or tonumber(ARGV[i])
   if cost < 1 then return wrong_argument(i, 'at least 1') end
   add_freed_at(reply, cost)
-  if cost <= least and in_time() then
+  if (each and not blocked and fits(cost) or not each and cost <= least) and in_time() then
     admitted, least = true, least - cost
     charge(cost)
   end
+  asked = nil
 end
 
 if broken then return {DAMAGED} end

@@ -3,20 +3,20 @@
 --
 -- KEYS[2]  the key of the reservation: the limiter's, a colon and the id
 -- ARGV[3]  the id, a colon, and for how long it can be settled (us)
--- ARGV[4]  and on: the limit, as `limiter_acquire` takes it, then the estimate, at least 1
+-- ARGV[4]  and on: the limit, then the estimate, as `limiter_acquire` takes the limit and one cost
 -- Reply    as of `limiter_acquire`, with the states settled; for an id that was reserved before, the reply that it got
 $any_limit
 if ARGV[3] == '' then return wrong_argument(3, 'an id, a colon and up to 2^50 us') end
 local at, refused = read_limit(4)
 if refused then return refused end
-local cost = not not_whole(at, at) and tonumber(ARGV[at]) or 0
-if cost < 1 or #ARGV > at then return wrong_argument(at, 'one whole number, at least 1') end
-refused = read_request(at) or read_record() or read_reservation()
+local cost, by_part = read_cost(at)
+if not cost or cost < 1 or #ARGV > at then return wrong_argument(at, 'one cost, at least 1 for a part') end
+refused = read_request(at) or read_record() or take_costs(by_part) or read_reservation()
 if refused then return refused end
 
 local reply = {0, now}
 if reservation then
-  if not reservation.is_own or not reservation.is_open or reservation.cost ~= cost
+  if not reservation.is_own or not reservation.is_open or not is_reserved(cost)
       or reservation.till - reservation.made ~= remember then
     return {OPERATION_REUSED}
   end
@@ -31,11 +31,11 @@ local made_from = {}
 add_states(made_from)
 for _, number in ipairs(made_from) do reply[#reply + 1] = number end
 add_freed_at(reply, cost)
-local admitted = cost <= remaining() and not blocked
+local admitted = fits(cost) and not blocked
 if admitted then charge(cost) end
 if broken then return {DAMAGED} end
 local place = admitted and reserve()
 id = nil   -- it is no request that is remembered
 if admitted or converted then store() end
-if admitted then store_reservation(0, now + remember, cost, place, made_from) end
+if admitted then store_reservation(each and 2 or 0, now + remember, each or {cost}, place, made_from) end
 return told(reply)

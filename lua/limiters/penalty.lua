@@ -5,12 +5,12 @@ local function room(part)
   return max(0, math.min(2 * part.capacity, floor(part.most / part.unit)) - used(part))
 end
 
--- How much was charged, by the part where that is most.
+-- Charges each part what it is asked for; how much was charged, by the part where that is most.
 local function penalize(amount)
   local done = 0
-  for _, part in ipairs(parts) do
+  for i, part in ipairs(parts) do
     if not part.is_log then
-      local units = math.min(amount, room(part))
+      local units = math.min(cost_of(i, amount), room(part))
       counter_add(part, units)
       done = max(done, units)
     end
@@ -23,7 +23,7 @@ local function penalize(amount)
       longest = log
     end
   end
-  local cost = math.min(amount, room(longest))
+  local cost = math.min(cost_of_logs(amount), room(longest))
   if cost > 0 then add_entry(logs, cost) end
   return max(done, cost)
 end

@@ -5,8 +5,8 @@
 -- the last eight of them, so that the next time the same reply is given and nothing is charged:
 --   |q 1763700060123456 3|0000000000000000000000000000c0de 1763700060123456 3 1763700000123456 ...
 -- that is until when any is remembered (us), or later; the place among them, from 0, that the next one
--- takes; and each in its place: its id (32 hex digits), until when it is remembered (us), its cost, or
--- of an adjustment its letter and amount such as t3, the time that was replied (us), and the numbers
+-- takes; and each in its place: its id (32 hex digits), until when it is remembered (us), its cost, such as
+-- 3 or by part +1+950, or of an adjustment its letter and amount such as t3, the time that was replied (us), and the numbers
 -- that the reply was made from: see the acquire scripts and limiter_adjust. All are dropped once none
 -- is remembered. Of a counter by itself with no more behind its state, `fast_requests` reads them, too.
 local REMEMBERED = $REMEMBERED_REQUESTS
@@ -14,6 +14,30 @@ local id, remember    -- of this request, if it has an id; remember in us
 local requests, kept, next_one = {}, 0, 0   -- those of the record, as text; until when; where the next one goes
 local known           -- this one, if it is among them
 local blocked         -- until when the key is, if it is now
+
+local each   -- the cost of each part, of a request with one for each; nothing where one counts for all parts
+
+-- Reads a cost in ARGV: a whole number, or one for each part, each with a + before it, such as +1+950: the largest of
+-- them, and all; nothing where it is wrong.
+local function read_cost(at)
+  local text, costs = ARGV[at] or '', {}
+  if sub(text, 1, 1) ~= '+' then return not not_whole(at, at) and tonumber(text) or nil end
+  if string.gsub(text, '%+%d+', '') ~= '' then return end
+  local most = 0
+  for number in string.gmatch(text, '%d+') do
+    costs[#costs + 1] = tonumber(number)
+    most = max(most, costs[#costs])
+  end
+  return most, costs
+end
+
+-- A cost as records have it.
+local function cost_text(cost)
+  if not each then return format('%.0f', cost) end
+  local text = ''
+  for _, number in ipairs(each) do text = text .. '+' .. format('%.0f', number) end
+  return text
+end
 
 -- Reads ARGV[3]: empty, or the id and how long to remember it (us), as 'id:remember'. Then
 -- ARGV[cost], the request's cost, is the last argument.
@@ -45,6 +69,11 @@ local function read_behind(text, most, adjusted)
   for request in string.gmatch(sub(text, from), '|([^|]*)') do
     local name, letter, rest
     name, till, letter, rest = match(request, '^(%x+) (%d+) ([tfpbu]?)%d+ %d+(.*)$')
+    if not name then
+      -- A cost by part.
+      name, till, rest = match(request, '^(%x+) (%d+) %+[%d+]*%d %d+(.*)$')
+      letter, name = '', not find(request, '++', 1, true) and name
+    end
     local left, numbers = string.gsub(rest or '', ' %d+', '')
     if not is_id(name) or left ~= '' or numbers ~= (letter == '' and most or adjusted) or tonumber(till) > EXACT then
       return {DAMAGED}
@@ -76,8 +105,8 @@ end
 -- and the numbers that the reply was made from. An adjustment has a letter.
 local function repeated(cost, letter)
   if not known then return end
-  local what, charged, rest = match(known, '^%x+ %d+ (%a?)(%d+)(.*)$')
-  if what ~= (letter or '') or tonumber(charged) ~= tonumber(cost) then return {OPERATION_REUSED} end
+  local what, charged, rest = match(known, '^%x+ %d+ (%a?)([%d+]+)(.*)$')
+  if what ~= (letter or '') or charged ~= cost_text(cost) then return {OPERATION_REUSED} end
   local reply = {0}
   for number in string.gmatch(rest, '%d+') do reply[#reply + 1] = tonumber(number) end
   return reply
@@ -90,7 +119,7 @@ local function remembered(cost, told, letter)
     local till = now + remember
     -- For longer than it has to be, so that the fast path need not set the expiry anew for each.
     if till > kept then kept = till + floor(remember / 2) end
-    requests[next_one + 1] = format('%s %.0f %s%.0f %.0f %s', id, till, letter or '', cost, now, told)
+    requests[next_one + 1] = format('%s %.0f %s%s %.0f %s', id, till, letter or '', cost_text(cost), now, told)
     next_one = (next_one + 1) % REMEMBERED
   end
   local behind = blocked and format('|blocked %.0f', blocked) or ''

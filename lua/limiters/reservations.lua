@@ -11,7 +11,9 @@
 -- estimate or the true cost; the letters of the limit's tags as one number, the first in its lowest byte, and the configuration
 -- of each; while it is open the generation, or 0, the number in it, and of each part the window that it is in (when a fixed one
 -- began, the number of a sliding one, when one of a calendar ends), the time of a log's entry, or 0; once it was settled the
--- estimate; and the numbers that the reply was made from, as of a request or an adjustment. It lives for twice as long as it
+-- estimate; and the numbers that the reply was made from, as of a request or an adjustment. Costs by part have 2 more in the
+-- first place, the number of parts in that of the estimate, and the cost of each behind it; and there are as many estimates
+-- once it was settled. It lives for twice as long as it
 -- can be settled, so that an answer is known for at least that long.
 $steps
 $take_steps
@@ -99,37 +101,58 @@ local function read_reservation()
   end
   if sub(record, 3, 3) ~= ':' or not numbers[5] or numbers[3] < numbers[2] then return {DAMAGED} end
   if now >= numbers[3] then return end
+  local is_by_part, is_open, costs, count = numbers[1] >= 2, numbers[1] % 2 == 0, {numbers[4]}, 0
+  if is_by_part then
+    count = numbers[4]
+    if count < 1 or count > $MAX_LIMITS or not numbers[5 + count] then return {DAMAGED} end
+    costs = {unpack(numbers, 5, 4 + count)}
+  end
   local limit = limit_numbers()
-  local is_own, at = sub(record, 36, 35 + #limit) == limit, 5 + #limit / 8
+  local is_own, at = sub(record, 36 + 8 * count, 35 + 8 * count + #limit) == limit, 5 + count + #limit / 8
   local most, adjusted = told_numbers(parts)
-  if is_own and numbers[1] == 0 then most = most + 2 + #parts end
-  if is_own and #numbers - at + 1 ~= (numbers[1] == 1 and 1 + adjusted or most) then return {DAMAGED} end
-  reservation = {is_own = is_own, is_open = numbers[1] == 0, made = numbers[2], till = numbers[3], cost = numbers[4]}
-  if reservation.is_open then
+  if is_open then most = most + 2 + #parts else most = max(1, count) + adjusted end
+  if is_own and (#numbers - at + 1 ~= most or is_by_part and count ~= #parts) then return {DAMAGED} end
+  reservation = {is_own = is_own, is_open = is_open, made = numbers[2], till = numbers[3], costs = costs,
+    is_by_part = is_by_part}
+  if is_open then
     reservation.generation, reservation.number, reservation.windows = numbers[at], numbers[at + 1], at + 1
     at = at + 2 + #parts
   else
-    at = at + 1
+    at = at + max(1, count)
   end
   reservation.numbers, reservation.told = numbers, at
 end
 
--- Writes it, open or settled, with where it is counted or the estimate, and the numbers that its reply is made from; once it
--- was settled its expiry stays.
-local function store_reservation(settled, till, cost, place, told)
+-- What the reservation has for a part.
+local function reserved(at)
+  return reservation.is_by_part and (reservation.costs[at] or 0) or reservation.costs[1]
+end
+
+-- Whether it has this cost, or that in `each`.
+local function is_reserved(cost)
+  for i = 1, #parts do
+    if cost_of(i, cost) ~= reserved(i) then return false end
+  end
+  return true
+end
+
+-- Writes it, open or settled (0 or 1, by part 2 or 3), with the cost or that of each part; where it is counted or the estimates; and the numbers that
+-- its reply is made from. Once it was settled its expiry stays.
+local function store_reservation(settled, till, costs, place, told)
   local numbers = {}
   for _, number in ipairs(place) do numbers[#numbers + 1] = number end
   for _, number in ipairs(told) do numbers[#numbers + 1] = number end
-  local record = 'R1:' .. struct.pack('<dddd', settled, now, till, cost) .. limit_numbers()
+  if settled >= 2 then costs = {#costs, unpack(costs)} end
+  local record = 'R1:' .. struct.pack('<ddd' .. string.rep('d', #costs), settled, now, till, unpack(costs)) .. limit_numbers()
     .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
-  if settled == 1 then
+  if settled % 2 == 1 then
     redis.call('SET', KEYS[2], record, 'KEEPTTL')
   else
     redis.call('SET', KEYS[2], record, 'PX', ttl_ms(2 * till - now))
   end
 end
 
--- Adds the reservation of this id, which was just charged to all parts; where it is counted.
+-- Adds the reservation of this id, which was just charged; where it is counted. A part that was not charged has no step.
 local function reserve()
   local place = {0, 0}
   if #logs < #parts then
@@ -140,8 +163,8 @@ local function reserve()
     made, as_read = made + 1, nil
     place = {generation, made}
   end
-  for _, part in ipairs(parts) do
-    if part.is_bucket then
+  for i, part in ipairs(parts) do
+    if part.is_bucket and cost_of(i, 1) > 0 then
       local level = part.state[part.counted]
       fold(part)
       part.steps = add_step(part.steps, made, level - part.total)
@@ -160,19 +183,21 @@ local function counted(part, window)
   if windows == 1 then return part.previous end
 end
 
--- Ends the reservation, and gives back up to `units` of what was charged for it: how much, of the part where that is most;
--- nothing where nothing has changed.
-local function close_reservation(units)
+-- Ends the reservation, and gives back up to as many units as `less` has for each part of what was charged for it: how much,
+-- of the part where that is most; nothing where nothing has changed.
+local function close_reservation(less)
   if not reservation.is_own or reservation.generation ~= (generation or 0) then return end
-  local most, entry, changed = 0, nil, false
+  local most, entry, cut, changed = 0, nil, 0, false
   for i, part in ipairs(parts) do
     local window = reservation.numbers[reservation.windows + i]
     local field = not part.is_log and counted(part, window)
     if part.is_log then
-      entry = entry or window
+      if not entry then entry, cut = window, less[i] end
     elseif field then
-      local level, given = part.state[field], units * part.unit
-      if part.is_bucket then
+      local level, given = part.state[field], less[i] * part.unit
+      if part.is_bucket and reserved(i) == 0 then
+        given = 0
+      elseif part.is_bucket then
         fold(part)
         local left, is_counted
         part.steps, left, is_counted = settle_step(part.steps, reservation.number, given)
@@ -185,7 +210,7 @@ local function close_reservation(units)
       most = max(most, ceil(given / part.unit))
     end
   end
-  if entry then most = max(most, cut_entries(logs, entry, units)) end
+  if entry then most = max(most, cut_entries(logs, entry, cut)) end
   if changed or most > 0 then return most end
 end
 

@@ -14,6 +14,7 @@
 //! | `@left` | sets `left`: the largest cost that fits |
 //! | `@wait` | for queues, sets `left` to 0 if the turn would come too late |
 //! | `@fresh_at` | sets `till` to when the state is as a fresh one |
+//! | `@unused` | sets `till` to until when a state in which nothing is counted is kept. Only for fast composites |
 //! | `@span`, `@keep` | set `till` to until when a record by itself is kept |
 //! | `@reply` | sets `reply`, if it is not the time and the state as stored |
 //! | `@like` | the algorithm whose parts stand in for the missing ones |

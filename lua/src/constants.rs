@@ -85,6 +85,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("LIMIT_IS_STORED", RecordError::LimitIsStored.status()),
         ("BLOCKED", BLOCKED),
         ("CLOCK_OFF", RecordError::ClockOff.status()),
+        ("OTHER_PARTS", RecordError::OtherParts.status()),
     ];
     let texts = [
         ("ARGUMENT", ARGUMENT),

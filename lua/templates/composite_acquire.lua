@@ -1,7 +1,7 @@
 -- Several counters together. A request is charged to all of them or to none.
 --
 -- ARGV[1] is the letters of their tags as one number, the first in its lowest byte; the configuration of each; and one
--- or more costs. The record is $COMPOSITE: and the same up to the costs, then the state of each, as in the script of the counter
+-- or more costs, or 0 and one cost for each part, not all 0. The record is $COMPOSITE: and the same up to the costs, then the state of each, as in the script of the counter
 -- alone. The reply is the time, and the states before, settled.
 --
 $fast_call
@@ -48,9 +48,21 @@ else
   end
 end
 
--- What counts of each now, and the largest cost that all of them admit.
+local each   -- the cost of each, of a request with one for each
+if size == head + 8 + 8 * count and struct.unpack('<d', call, head + 1) == 0 then
+  each = {struct.unpack(sub(DOUBLES, 1, 1 + count), call, head + 9)}
+  local most = 0
+  for i = 1, count do
+    local cost = each[i]
+    if not (cost >= 0 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
+    if cost > most then most = cost end
+  end
+  if most == 0 then return redis.error_reply(WRONG_CALL) end
+end
+
+-- What counts of each now, and the largest cost that all of them admit; of a cost for each, what is left of the least.
 local state = {0, 0, 0, 0}   -- the new one: of two limits four numbers or more
-local c, o, s, least = 3, 3 + configs, 1, $EXACT
+local c, o, s, p, least = 3, 3 + configs, 1, 1, $EXACT
 rest = letters
 while rest ~= 0 do
   local kind, wrong, left = rest % 256
@@ -71,25 +83,34 @@ while rest ~= 0 do
     c, o, s = c + $CONFIGS, o + $STATES, s + $STATES
   $end
   end
+  if each then
+    -- What is not asked for anything fits also where more than all is used.
+    left, p = each[p] > 0 and left - each[p] or 0, p + 1
+  end
   if left < least then least = left end
   rest = (rest - kind) / 256
 end
 local reply = struct.pack(numbers == 4 and '<ddddd' or sub(DOUBLES, 1, 2 + numbers), now, unpack(state))
 
 local charged, at = 0, 1 + head
-repeat
+if each then
+  if least >= 0 then charged = 1 end
+  at = size + 1
+end
+while at <= size do
   local cost
   cost, at = struct.unpack('<d', call, at)
   if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
   if cost <= least then charged, least = charged + cost, least - cost end
-until at > size
+end
 if charged == 0 then return reply end
 
 -- Each is charged. The record is kept for as long as any of them, and its expiry stays where the old one was kept so long.
 local cost, new_till, old_till = charged, 0, record and 0
-c, o, s, rest = 3, 3 + configs, 1, letters
+c, o, s, p, rest = 3, 3 + configs, 1, 1, letters
 while rest ~= 0 do
   local kind, till, span, is_kept = rest % 256
+  if each then cost, p = each[p], p + 1 end
   $for_each_plain
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
@@ -98,6 +119,15 @@ while rest ~= 0 do
     $counted_at = $counted
     $span
     $keep
+    if cost == 0 then
+      -- Its end may be another than that of what was charged.
+      $is_kept
+      if not is_kept then old_till = nil end
+      is_kept = nil
+      if $counted == 0 then
+        $unused
+      end
+    end
     if till > new_till then new_till = till end
     $state = $old_at
     if old_till then

@@ -54,14 +54,17 @@ impl<K: Keys> Player<'_, K> {
         }
         self.limiter(strategies::turn_trace(Kind::LeakyBucket, 48));
         self.limiter(strategies::changing_trace(48));
+        self.limiter(strategies::changing_by_part_trace(48));
         self.limiter(strategies::mixed_turn_trace(48));
         self.limiter(strategies::any_turn_trace(48));
         self.play(stored::trace(48), |model, key, trace| {
             stored::equals_the_model(model, key, trace)
         });
-        self.play(reservations::trace(48), |model, key, trace| {
-            reservations::equals_the_model(model, key, trace)
-        });
+        for traces in [reservations::trace(48), reservations::by_part_trace(48)] {
+            self.play(traces, |model, key, trace| {
+                reservations::equals_the_model(model, key, trace)
+            });
+        }
     }
 
     fn limiter(&mut self, traces: impl Strategy<Value = strategies::Trace>) {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Command, Decision, EXACT_RESERVATIONS, Limit, Peek, RequestId, Reservation,
-    Reset, Settle, Settlement, Timestamp,
+    Acquire, Adjust, Command, Composite, Cost, Decision, EXACT_RESERVATIONS, Limit, Peek,
+    RequestId, Reservation, Reset, Settle, Settlement, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -37,11 +37,18 @@ pub enum Ask {
     Reserve(u64, u128),
     /// Settles the reservation with this id, if there was one, at this true cost.
     Settle(u128, u64),
+    /// Costs by part, in tenths of each part's capacity.
+    AcquireParts(Parts),
+    ReserveParts(Parts, u128),
+    SettleParts(u128, Parts),
     Refund(u64),
     Penalty(u64),
     Peek(u64),
     Reset,
 }
+
+/// A number for each part that a limit can have; those of logs are the first log's.
+pub type Parts = [u64; Composite::MAX_LIMITS];
 
 /// Commands for one key under one limit.
 #[derive(Clone, Debug)]
@@ -105,6 +112,48 @@ pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
         .boxed()
 }
 
+/// Returns traces under several limits in which most costs are by part.
+pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
+    let each = |most: u64| proptest::array::uniform4(0..=most);
+    let of_parts = prop_oneof![
+        3 => each(11).prop_map(Ask::AcquireParts),
+        6 => (each(5), 0..6_u128).prop_map(|(costs, id)| Ask::ReserveParts(costs, id)),
+        6 => (0..6_u128, each(7)).prop_map(|(id, costs)| Ask::SettleParts(id, costs)),
+    ];
+    (trace(steps), prop::sample::select(&TOGETHER[..]), prop::collection::vec(of_parts, steps))
+        .prop_map(|(mut trace, limit, of_parts)| {
+            trace.limit = limit.parse().expect("a limit");
+            // Two of three steps are by part.
+            for (at, (step, ask)) in trace.steps.iter_mut().zip(of_parts).enumerate() {
+                step.ask = if at % 3 == 2 { step.ask } else { ask };
+            }
+            trace
+        })
+        .boxed()
+}
+
+/// Several limits, each with parts that differ in their kinds or sizes.
+const TOGETHER: [&str; 6] = [
+    "fixed-window 10/1ms + token-bucket 70/1ms burst 230",
+    "token-bucket 10/1ms burst 10 + sliding-window 20/2ms + fixed-window 30/1ms",
+    "token-bucket 3 every 100us burst 10 + token-bucket 7/1ms burst 23 + token-bucket 50/1ms",
+    "sliding-log 12/300us + fixed-window 12/2ms + sliding-log 20/1ms",
+    "leaky-bucket 10/1ms queue 10 + sliding-log 10/1ms + token-bucket 7/1ms burst 23",
+    "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
+];
+
+/// Returns the cost for each part of a limit, of those of its logs the first log's, of tenths of its capacity.
+fn of_parts(limit: &Limit, tenths: Parts) -> Cost {
+    let is_log = |part: &Limit| matches!(part, Limit::SlidingLog(_));
+    let parts: Vec<Limit> = limit.parts().collect();
+    let log = parts.iter().position(is_log);
+    let cost = |(at, part): (usize, &Limit)| {
+        let at = log.filter(|_| is_log(part)).unwrap_or(at);
+        (parts[at].capacity() * tenths[at]).div_ceil(10)
+    };
+    Cost::by_part(&parts.iter().enumerate().map(cost).collect::<Vec<_>>()).expect("few")
+}
+
 impl Trace {
     fn cost(&self, tenths: u64) -> u64 {
         let capacity = u128::from(self.limit.capacity());
@@ -139,7 +188,28 @@ impl Trace {
         let limit = self.limit.with_calendar(|window| short(window, now));
         let (limit, hold) = (limit, Duration::from_micros(self.hold_us));
         let acquire = |tenths| Acquire::new(limit, self.cost(tenths)).expect("above zero");
+        let by_part = |tenths| {
+            let cost = of_parts(&limit, tenths);
+            Acquire::by_part(limit, cost).unwrap_or_else(|_| acquire(1))
+        };
         match *ask {
+            Ask::AcquireParts(costs) => told(key.execute(&by_part(costs), now)),
+            Ask::ReserveParts(costs, id) => {
+                let command = by_part(costs).reserve(RequestId::from_u128(id), hold);
+                let outcome = key.execute(&command.expect("in range"), now);
+                if let Ok(Some(reservation)) = outcome.as_ref().map(|reserved| reserved.reservation)
+                {
+                    made.insert(id, reservation);
+                }
+                told(outcome)
+            }
+            Ask::SettleParts(id, tenths) => {
+                let unknown =
+                    Reservation { id: RequestId::from_u128(id), cost: 1, expires_at: now };
+                let reservation = made.get(&id).unwrap_or(&unknown);
+                let actual = of_parts(&limit, tenths);
+                told(key.execute(&Settle::by_part(limit, reservation, actual), now))
+            }
             Ask::Acquire(cost) => told(key.execute(&acquire(cost), now)),
             Ask::Request(cost, id) => {
                 let command = acquire(cost).with_request(RequestId::from_u128(id), hold);
@@ -215,12 +285,16 @@ pub fn only_the_first_settlement_changes_anything(key: &mut impl Holds, trace: &
         let first = trace.ask(key, &step.ask, now, &mut made);
         let after = key.held();
         let seen = || format!("{:?} at {now}: {first}", step.ask);
-        if let Ask::Settle(..) = step.ask {
+        if let Ask::Settle(..) | Ask::SettleParts(..) = step.ask {
             let settled = first.contains("Settled {");
             // An expired record is gone after any command.
             require(settled || before == after || after.is_none(), seen)?;
         }
-        if let Ask::Settle(..) | Ask::Reserve(..) = step.ask {
+        let is_once = matches!(
+            step.ask,
+            Ask::Settle(..) | Ask::Reserve(..) | Ask::SettleParts(..) | Ask::ReserveParts(..)
+        );
+        if is_once {
             let again = trace.ask(key, &step.ask, now, &mut made);
             require(again == first && key.held() == after, || format!("{}, then {again}", seen()))?;
         }
@@ -246,6 +320,10 @@ pub enum Estimate {
     Reserve(u64, u64),
     /// The settlement of one of the open reservations.
     Settle(usize),
+    /// A request of these costs by part.
+    RequestParts(Parts),
+    /// A reservation of the first costs, of which the second are used.
+    ReserveParts(Parts, Parts),
 }
 
 /// Returns such traffic under one of [`LIMITS`].
@@ -262,6 +340,25 @@ pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
     let limit = prop::sample::select(&LIMITS[..]);
     (limit, prop::collection::vec((moved, step), 1..steps))
         .prop_map(|(limit, steps)| Estimates { limit: limit.parse().expect("a limit"), steps })
+        .boxed()
+}
+
+/// Returns such traffic by part under several limits.
+pub fn by_part_estimates(steps: usize) -> BoxedStrategy<Estimates> {
+    let each = || proptest::array::uniform4(0..=9_u64);
+    let reserve = (each(), each()).prop_map(|(costs, used)| {
+        let used: Vec<u64> = costs.iter().zip(used).map(|(cost, used)| used.min(*cost)).collect();
+        Estimate::ReserveParts(costs, used.try_into().expect("as many"))
+    });
+    let by_part = prop_oneof![1 => each().prop_map(Estimate::RequestParts), 2 => reserve];
+    (estimates(steps), prop::collection::vec(by_part, steps), prop::sample::select(&TOGETHER[..5]))
+        .prop_map(|(mut estimates, by_part, limit)| {
+            estimates.limit = limit.parse().expect("a limit");
+            for ((_, step), by_part) in estimates.steps.iter_mut().zip(by_part) {
+                *step = if let Estimate::Settle(_) = step { *step } else { by_part };
+            }
+            estimates
+        })
         .boxed()
 }
 
@@ -286,25 +383,36 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
         now_us += moved_us;
         let now = time(now_us);
         twins.look_apart(now)?;
+        let (cost, actual) = match step {
+            Estimate::Request(cost) => (cost.into(), None),
+            Estimate::Reserve(cost, actual) => (cost.into(), Some(Cost::from(actual))),
+            Estimate::RequestParts(costs) => (of_parts(&limit, costs), None),
+            Estimate::ReserveParts(costs, used) => {
+                (of_parts(&limit, costs), Some(of_parts(&limit, used)))
+            }
+            Estimate::Settle(_) => (Cost::from(0), None),
+        };
         match step {
-            Estimate::Request(cost) => {
-                if twins.on_key(&Acquire::new(limit, cost).expect("above zero"), now)?.is_allowed()
-                {
+            Estimate::Request(_) | Estimate::RequestParts(_) => {
+                let Ok(acquire) = Acquire::by_part(limit, cost) else { continue };
+                if twins.on_key(&acquire, now)?.is_allowed() {
                     twins.charge(cost, now)?;
-                    charged.push((now_us, i128::from(cost)));
+                    charged.push((now_us, i128::from(cost.most())));
                 }
             }
-            Estimate::Reserve(cost, actual) => {
+            Estimate::Reserve(..) | Estimate::ReserveParts(..) => {
                 count += 1;
-                let acquire = Acquire::new(limit, cost).expect("above zero");
+                let (Ok(acquire), Some(actual)) = (Acquire::by_part(limit, cost), actual) else {
+                    continue;
+                };
                 let hold = Duration::from_secs(3600);
                 let reserve = acquire.reserve(RequestId::from_u128(count), hold).expect("in range");
                 if let Some(reservation) = twins.on_key(&reserve, now)?.reservation {
                     open.push((reservation, actual));
                     few_open &= open.len() <= EXACT_RESERVATIONS;
-                    if actual > 0 {
+                    if actual.most() > 0 {
                         twins.charge(actual, now)?;
-                        charged.push((now_us, i128::from(actual)));
+                        charged.push((now_us, i128::from(actual.most())));
                     } else {
                         begun_by_none |= matches!(limit, Limit::FixedWindow(_));
                     }
@@ -312,7 +420,8 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
             }
             Estimate::Settle(index) if !open.is_empty() => {
                 let (reservation, actual) = open.remove(index % open.len());
-                let settled = twins.on_key(&Settle::new(limit, &reservation, actual), now)?;
+                let settle = Settle::by_part(limit, &reservation, actual);
+                let settled = twins.on_key(&settle, now)?;
                 require(matches!(settled, Settlement::Settled { .. }), || format!("{settled:?}"))?;
             }
             Estimate::Settle(_) => {}
@@ -345,8 +454,8 @@ impl<K: Key> Twins<'_, K> {
     }
 
     /// Charges the twin, which has charged less, and admits whatever the key does.
-    fn charge(&mut self, cost: u64, now: Timestamp) -> Check {
-        let acquire = Acquire::new(self.limit, cost).expect("above zero");
+    fn charge(&mut self, cost: Cost, now: Timestamp) -> Check {
+        let acquire = Acquire::by_part(self.limit, cost).expect("above zero");
         let decision = self.twin.execute(&acquire, now).map_err(Failure::new)?;
         require(self.apart || decision.is_allowed(), || format!("the twin denies {cost} at {now}"))
     }

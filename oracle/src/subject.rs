@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Decision, Limit, Peek,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, Decision, Limit, Peek,
     RequestId, Reset, TakeTurn, Ticket,
 };
 
@@ -25,6 +25,16 @@ pub enum Op {
         id: u128,
         /// How long it is remembered, in microseconds.
         remember_us: u64,
+    },
+    /// Charges each part its own cost if all fit, unless they were charged before under an id; or decides without the
+    /// charge.
+    ByPart {
+        /// The costs.
+        cost: Cost,
+        /// The id, and how long it is remembered, in microseconds.
+        request: Option<(u128, u64)>,
+        /// Whether it is charged.
+        charges: bool,
     },
     /// Several acquires, in order, at one time.
     AcquireEach(Vec<u64>),
@@ -72,6 +82,8 @@ pub enum Adjustment {
 pub enum Asked {
     /// An acquire of this cost.
     Acquire(u64),
+    /// An acquire of these costs.
+    ByPart(Cost),
     /// This adjustment.
     Adjust(Adjustment),
 }
@@ -330,6 +342,18 @@ impl<K: Key> Subject for Limiter<K> {
                 let remember = Duration::from_micros(*remember_us);
                 let command = acquire.with_request(RequestId::from_u128(*id), remember);
                 self.key.execute(&command.expect("remembered within the bounds"), now).map(one)
+            }
+            Op::ByPart { cost, charges: false, .. } => {
+                self.key.execute(&Peek::by_part(limit, *cost), now).map(one)
+            }
+            Op::ByPart { cost, request, .. } => {
+                let mut command = Acquire::by_part(limit, *cost).expect("one is above zero");
+                if let Some((id, remember_us)) = request {
+                    let remember = Duration::from_micros(*remember_us);
+                    let named = command.with_request(RequestId::from_u128(*id), remember);
+                    command = named.expect("remembered within the bounds");
+                }
+                self.key.execute(&command, now).map(one)
             }
             Op::AcquireEach(costs) => {
                 let command =

@@ -25,10 +25,12 @@ macro_rules! three_way {
                 adjustments_of_each_limiter_are_one_machine_in_three_places
                 adjustments_of_several_limits_are_one_machine_in_three_places
                 changes_of_limits_are_one_machine_in_three_places
+                costs_by_part_are_one_machine_in_three_places
                 turns_of_the_leaky_bucket_are_one_machine_in_three_places
                 turns_are_one_machine_in_three_places_whatever_else_becomes_of_the_key
                 d12_keys_are_independent
                 reservations_are_the_same_in_three_places
+                reservations_by_part_are_the_same_in_three_places
                 logs_of_thousands_of_entries_are_the_same_in_three_places
                 the_largest_counts_come_under_logs_alike_in_three_places
                 stored_limits_are_the_same_in_three_places

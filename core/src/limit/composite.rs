@@ -3,6 +3,7 @@
 use core::ops::Deref;
 use core::slice;
 
+use super::names::{NO_NAMES, Names};
 use super::{Limit, Single};
 use crate::error::ConfigError;
 
@@ -13,8 +14,9 @@ use crate::error::ConfigError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Composite {
     /// Entries from `count` on repeat the first.
-    singles: [Single; Composite::MAX_LIMITS],
-    count: usize,
+    pub(super) singles: [Single; Composite::MAX_LIMITS],
+    pub(super) count: usize,
+    pub(super) names: Names,
 }
 
 impl Composite {
@@ -33,7 +35,7 @@ impl Composite {
             singles[index] = only;
             index += 1;
         }
-        Ok(Composite { singles, count })
+        Ok(Composite { singles, count, names: NO_NAMES })
     }
 }
 
@@ -49,7 +51,7 @@ impl Deref for Singles<'_> {
     fn deref(&self) -> &[Single] {
         match self {
             Singles::One(single) => slice::from_ref(single),
-            Singles::All(Composite { singles, count }) => &singles[..*count],
+            Singles::All(Composite { singles, count, .. }) => &singles[..*count],
         }
     }
 }

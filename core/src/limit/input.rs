@@ -27,7 +27,7 @@ const DURATION: &str = "a duration such as 60s, 5min, 1h30m or day";
 
 /// A text, and how far it is read.
 pub(crate) struct Input<'a> {
-    text: &'a str,
+    pub(super) text: &'a str,
     pub(super) offset: usize,
 }
 

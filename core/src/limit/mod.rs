@@ -11,6 +11,7 @@ mod kinds;
 mod log_entries;
 mod machine;
 mod meter;
+mod names;
 mod parse;
 mod print;
 mod share;
@@ -30,6 +31,7 @@ pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use interval_bucket::IntervalBucket;
 pub use meter::{LazyDecision, Meter, MeterState, Prior};
+pub use names::PartName;
 pub use parse::{ParseError, parse_duration, parse_rate};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -63,7 +65,7 @@ kinds! {
     /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
     /// | [`CalendarWindow`] | `calendar-window 1000/month in Europe/Berlin`; without `in`, of UTC |
     /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
-    /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others |
+    /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others, each with a name and a colon before it, or none |
     ///
     /// `per` is the same as `/`, and numbers may be grouped as in `1_000_000`. A duration is a unit
     /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a unit,
@@ -171,7 +173,7 @@ impl Limit {
     /// Returns the limit with each part changed.
     fn map(&self, change: impl FnMut(&Single) -> Single) -> Limit {
         let limits: Vec<Limit> = self.singles().iter().map(change).map(Limit::from).collect();
-        Limit::all(&limits).unwrap_or(*self)
+        Limit::all(&limits).map_or(*self, |limit| limit.named_as(self))
     }
 }
 

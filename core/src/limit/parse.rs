@@ -7,10 +7,11 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use super::input::{Input, Problem, Refusal};
+use super::names::{self, NO_NAMES, PartName};
 use super::zone::edits;
 use super::zone_proposal::proposal;
 use super::{Composite, Limit, Single};
-use crate::error::ConfigError;
+use crate::error::{ConfigError, NameError};
 use crate::exact::ok;
 use crate::limiter::StoredLimit;
 use crate::words::{Words, is_word};
@@ -78,22 +79,60 @@ fn read_stored(input: &mut Input<'_>) -> Result<StoredLimit, Refusal> {
     Ok(stored)
 }
 
-/// Parses one limit, or several joined by `+`.
+/// Parses one limit, or several joined by `+`, of which each has a name or none.
 const fn read_all(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+    let (mut names, mut places) = (NO_NAMES, [input.skip_spaces(); Composite::MAX_LIMITS]);
+    names[0] = ok!(read_name(input));
     let mut limits = [ok!(read_limit(input)); Composite::MAX_LIMITS];
     let mut count = 1;
     while input.sign(b'+') {
+        let (place, name) = (input.skip_spaces(), ok!(read_name(input)));
         let limit = ok!(read_limit(input));
         if count < limits.len() {
-            limits[count] = limit;
+            (limits[count], names[count], places[count]) = (limit, name, place);
         }
         count += 1;
     }
     let all = match limits.split_at_checked(count) {
-        Some((all, _)) => Limit::all(all),
-        None => Err(ConfigError::LimitCount { count }),
+        Some((all, _)) => ok!(input.built(0, Limit::all(all))),
+        None => return input.built(0, Err(ConfigError::LimitCount { count })),
     };
-    input.built(0, all)
+    match names::check(&names, count) {
+        Ok(()) => Ok(all.with_names(names)),
+        Err((at, error)) => Err(wrong_name(places[at], at, error)),
+    }
+}
+
+/// Parses the name of a part and the colon after it, if it has one.
+const fn read_name(input: &mut Input<'_>) -> Result<PartName, Refusal> {
+    let from = input.skip_spaces();
+    let mut colon = from;
+    while colon < input.text.len() {
+        let byte = input.text.as_bytes()[colon];
+        if matches!(byte, b':' | b'+') || byte.is_ascii_whitespace() {
+            break;
+        }
+        colon += 1;
+    }
+    if colon == input.text.len() || input.text.as_bytes()[colon] != b':' {
+        return Ok(PartName::NONE);
+    }
+    let name = input.text.split_at(colon).0.split_at(from).1;
+    input.offset = colon + 1;
+    match PartName::new(name) {
+        Ok(name) => Ok(name),
+        Err(NameError::Character { at }) => {
+            let expected = if at == 0 { "a letter, with which a name begins" } else { IN_NAME };
+            Err(Refusal { offset: from + at, problem: Problem::Expected(expected) })
+        }
+        Err(error) => Err(wrong_name(from, 0, error)),
+    }
+}
+
+const IN_NAME: &str = "a letter, a digit, -, _, . or a colon, in or after a name";
+
+const fn wrong_name(offset: usize, at: usize, error: NameError) -> Refusal {
+    Refusal { offset, problem: Problem::Config(ConfigError::Name { part: at + 1, error }) }
 }
 
 /// Parses a duration such as `60s`, `day` or `1h30m`.

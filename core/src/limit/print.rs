@@ -8,9 +8,13 @@ use crate::limiter::{Scope, StoredLimit};
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut names = self.part_names();
         for (index, single) in self.singles().iter().enumerate() {
-            let plus = if index > 0 { " + " } else { "" };
-            write!(f, "{plus}{} ", single.row().word)?;
+            f.write_str(if index > 0 { " + " } else { "" })?;
+            if let Some(name) = names.next() {
+                write!(f, "{name}: ")?;
+            }
+            write!(f, "{} ", single.row().word)?;
             single.print(f)?;
         }
         Ok(())

@@ -29,7 +29,7 @@ impl Limit {
             .iter()
             .map(|single| single.share(shares))
             .collect::<Result<Vec<_>, _>>()?;
-        Limit::all(&parts)
+        Ok(Limit::all(&parts)?.named_as(self))
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::cost::Cost;
 use super::key_state::{Freed, KeyState, LimitState};
 use super::request::{Request, RequestId, What};
 use super::stored::under_own_limit;
@@ -156,13 +157,13 @@ impl Adjust {
             Operation::TakeUpTo => {
                 let taken = self.amount.min(key.remaining());
                 if taken > 0 {
-                    key.charge(taken);
+                    key.charge(&taken.into());
                     transaction.add_entry(taken);
                 }
                 taken
             }
             Operation::Refund => refund(transaction, self.amount),
-            Operation::Penalty => penalty(transaction, self.amount),
+            Operation::Penalty => penalty(transaction, &self.amount.into()),
             Operation::Block => {
                 let until = key.blocked_until.max(Some(key.now + self.amount));
                 key.blocked_until = until;
@@ -190,16 +191,17 @@ fn refund(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
     cost.min(used)
 }
 
-pub(super) fn penalty(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
+/// Charges each part its cost, as far as it has room, and returns the largest charge of any.
+pub(super) fn penalty(transaction: &mut Transaction<'_>, cost: &Cost) -> u64 {
     let key = &mut transaction.key;
     let logs = || key.parts.iter().filter_map(|part| Some((part, part.log()?.0.window())));
     // Logs share their entries, so all are charged alike: as the one is that keeps them for longest,
     // which bounds their number.
     let longest = logs().map(|(log, window)| (window, log.room())).max();
-    let entry = cost.min(longest.map_or(0, |(_, room)| room));
+    let entry = cost.of_logs(key.limits()).min(longest.map_or(0, |(_, room)| room));
     let mut most = entry;
-    for part in &mut key.parts {
-        let charged = if part.is_log() { entry } else { cost.min(part.room()) };
+    for (place, part) in key.parts.iter_mut().enumerate() {
+        let charged = if part.is_log() { entry } else { cost.of_part(place).min(part.room()) };
         if charged > 0 {
             part.charge(charged, key.now);
         }
@@ -262,8 +264,8 @@ impl Run for Adjust {
         }
         let mut transaction = Transaction::new(&limits, slot, now)?;
         let amount = self.carry_out(&mut transaction);
-        let freed = transaction.freed_at(1);
-        let after = transaction.key.peek(1, &freed);
+        let freed = transaction.freed_at(&1.into());
+        let after = transaction.key.peek(&1.into(), &freed);
         let told = self.request.map(|request| (request, told(amount, &transaction.key, &freed)));
         transaction.commit(now, amount > 0);
         if let (Some((request, told)), Some(record), 1..) = (told, slot, amount) {
@@ -287,5 +289,5 @@ pub(super) fn recall(limits: &[Single], now: Timestamp, told: &[u64]) -> Option<
     let (key, times) = KeyState::read(limits, now, rest)?;
     let freed = wire::read_freed(&key.parts, 1, times)?;
     let key = KeyState { blocked_until: wire::read_optional(blocked_until), ..key };
-    Some(Adjusted { amount, after: key.peek(1, &freed[0]) })
+    Some(Adjusted { amount, after: key.peek(&1.into(), &freed[0]) })
 }

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::cost::{Cost, Costs};
 use super::key_state::{LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
@@ -37,7 +38,7 @@ pub const MAX_DIFFERENT_COSTS: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquire {
     limit: Limit,
-    cost: u64,
+    cost: Cost,
     max_wait: MaxWait,
     request: Option<Request>,
 }
@@ -51,7 +52,21 @@ impl Acquire {
     #[inline]
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
         check_costs(&[cost])?;
-        Ok(Acquire { limit: limit.into(), cost, max_wait: MaxWait::ENDLESS, request: None })
+        let (limit, cost) = (limit.into(), cost.into());
+        Ok(Acquire { limit, cost, max_wait: MaxWait::ENDLESS, request: None })
+    }
+
+    /// Creates a request of this cost against `limit`, which may have a number for each part. All parts admit it, and each
+    /// is charged its own, or nothing is charged. A part with a cost of zero does not count.
+    ///
+    /// Under a limit that does not pass [`Cost::check`], also a stored one, it is [`RecordError::OtherParts`].
+    ///
+    /// # Errors
+    /// [`CostError::Zero`] if all are zero.
+    pub fn by_part(limit: impl Into<Limit>, cost: Cost) -> Result<Self, CostError> {
+        check_costs(&[cost.most()])?;
+        let limit = limit.into();
+        Ok(Acquire { limit, cost, max_wait: MaxWait::ENDLESS, request: None })
     }
 
     /// Returns the request under an id, so that it can be repeated (D11). Once it was admitted, and while it is
@@ -84,8 +99,8 @@ impl Acquire {
         &self.limit
     }
 
-    pub(super) fn cost(&self) -> u64 {
-        self.cost
+    pub(super) fn cost(&self) -> &Cost {
+        &self.cost
     }
 
     /// Decides the request, or returns the decision by which its id was admitted before; with the time of the
@@ -97,8 +112,9 @@ impl Acquire {
         now: Timestamp,
         told: Option<&mut Vec<u64>>,
     ) -> Result<(Decision, Timestamp), RecordError> {
+        self.cost.suits(&self.limit)?;
         if let Some(known) = self.known(slot, now)? {
-            let decision = wire::recall(&self.limit.singles(), self.cost, known.now, &known.told);
+            let decision = wire::recall(&self.limit.singles(), &self.cost, known.now, &known.told);
             if let Some(told) = told {
                 told.clone_from(&known.told);
             }
@@ -131,8 +147,8 @@ impl Acquire {
         }
     }
 
-    fn costs(&self) -> Costs<'_> {
-        Costs { each: core::slice::from_ref(&self.cost), max_wait: self.max_wait }
+    fn costs(&self) -> Requests<'_> {
+        Requests { costs: Costs::of(&self.cost), max_wait: self.max_wait }
     }
 }
 
@@ -190,7 +206,10 @@ impl Run for Acquire {
     }
 
     fn fast_costs(&self) -> Option<&[u64]> {
-        self.request.is_none().then_some(self.costs().each)
+        match (&self.request, Costs::of(&self.cost)) {
+            (None, Costs::ForAll(costs)) => Some(costs),
+            _ => None,
+        }
     }
 }
 
@@ -228,8 +247,8 @@ impl AcquireEach {
         }
     }
 
-    fn costs(&self) -> Costs<'_> {
-        Costs::patient(&self.costs)
+    fn costs(&self) -> Requests<'_> {
+        Requests::patient(&self.costs)
     }
 }
 
@@ -318,38 +337,44 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
 
 /// The requests of one call.
 #[derive(Clone, Copy)]
-pub(super) struct Costs<'a> {
-    each: &'a [u64],
-    max_wait: MaxWait,
+pub(super) struct Requests<'a> {
+    pub(super) costs: Costs<'a>,
+    pub(super) max_wait: MaxWait,
 }
 
-impl<'a> Costs<'a> {
+impl<'a> Requests<'a> {
     /// Returns requests whose callers wait for any turn.
-    pub(super) fn patient(each: &'a [u64]) -> Self {
-        Costs { each, max_wait: MaxWait::ENDLESS }
+    fn patient(costs: &'a [u64]) -> Self {
+        Requests { costs: Costs::ForAll(costs), max_wait: MaxWait::ENDLESS }
     }
 }
 
 /// Packs the limit's configuration, the numbers that it gives to calls, the longest wait if it has turns, and the
 /// costs; of several limits, their letters come first. Returns `None` without a fast script.
-fn pack_acquire(limit: &Limit, costs: Costs<'_>) -> Option<PackedCall> {
+fn pack_acquire(limit: &Limit, costs: Requests<'_>) -> Option<PackedCall> {
     let script = wire::fast_script(limit)?;
     let singles = limit.singles();
+    if let Costs::ByPart(cost) = costs.costs
+        && (script != ScriptId::CompositeAcquire || cost.check(limit).is_err())
+    {
+        return None;
+    }
     // A limit has seven numbers at most.
-    let mut call = PackedCall::with_room(script, 7 * singles.len() + 1 + costs.each.len());
+    let mut call = PackedCall::with_room(script, 8 * singles.len() + 2 + costs.costs.len());
     let tags = singles.iter().map(|single| single.row().tag);
     call.add((script == ScriptId::CompositeAcquire).then(|| letters(tags)));
     singles.iter().for_each(|it| call.add(it.config().iter().chain(it.given()).copied()));
     let has_turns = singles.iter().any(Single::has_turns);
     call.add(has_turns.then_some(costs.max_wait.as_micros()));
-    call.add(costs.each.iter().copied());
+    call.add(costs.costs.packed());
     Some(call)
 }
 
 /// Adds the limit, the longest wait if it has turns, and the costs, which follow the request.
-pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Costs<'_>) -> TextCall {
+pub(super) fn with_acquire(call: TextCall, limit: &Limit, costs: Requests<'_>) -> TextCall {
     let has_turns = limit.singles().iter().any(Single::has_turns);
-    wire::with_limit(call, limit).with_all(has_turns.then_some(costs.max_wait)).with_all(costs.each)
+    let call = wire::with_limit(call, limit).with_all(has_turns.then_some(costs.max_wait));
+    call.with_all(costs.costs.each())
 }
 
 /// Decides each cost. If any is admitted, the record drops expired requests, and remembers this one, if it has one
@@ -358,17 +383,18 @@ fn apply_acquire(
     limit: &Limit,
     slot: &mut Option<Record>,
     now: Timestamp,
-    costs: Costs<'_>,
+    costs: Requests<'_>,
     request: Option<Request>,
     mut told: Option<&mut Vec<u64>>,
     mut decided: impl FnMut(Decision),
 ) -> Result<(), RecordError> {
     let single = limit.single();
-    match fast_path(single.as_ref(), slot, now)? {
-        Some(FastPath { limit, machine, prior }) => {
+    let each = costs.costs.under(single.as_ref());
+    match (each, fast_path(single.as_ref(), slot, now)?) {
+        (Costs::ForAll(each), Some(FastPath { limit, machine, prior })) => {
             let mut key = OneLimit::new(machine, prior, now, costs.max_wait);
             let settled = key.state;
-            for &cost in costs.each {
+            for &cost in each {
                 decided(key.decide(cost));
             }
             let state = key.state;
@@ -385,15 +411,15 @@ fn apply_acquire(
             }
             Record::put(slot, Body::Counter(LimitState { limit: *limit, state }), now);
         }
-        None => {
+        _ => {
             let mut transaction = Transaction::new(&limit.singles(), slot, now)?;
             transaction.key.max_wait = costs.max_wait;
             if let Some(told) = &mut told {
                 told.extend(transaction.key.numbers());
             }
             let mut any_allowed = false;
-            for &cost in costs.each {
-                let decision = transaction.decide(cost);
+            for cost in each.each() {
+                let decision = transaction.decide(&cost);
                 any_allowed |= decision.is_allowed();
                 decided(decision);
             }
@@ -403,7 +429,8 @@ fn apply_acquire(
             }
         }
     }
-    if let (Some(request), &[cost], Some(record), Some(told)) = (request, costs.each, slot, told) {
+    let cost = costs.costs.only();
+    if let (Some(request), Some(cost), Some(record), Some(told)) = (request, cost, slot, told) {
         record.requests.remember(request, What::Acquire(cost), now, told.clone());
     }
     Ok(())
@@ -442,9 +469,9 @@ pub(super) fn fast_path<'l, 's>(
 
 fn read_acquire(
     limit: &Limit,
-    costs: Costs<'_>,
+    costs: Requests<'_>,
     reply: &[i64],
     decided: &mut dyn FnMut(Decision),
 ) -> Result<(), ReplyError> {
-    wire::Reply::read(reply)?.decide(limit, costs.each, costs.max_wait, decided)
+    wire::Reply::read(reply)?.decide(limit, costs, decided)
 }

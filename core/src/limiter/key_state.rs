@@ -6,6 +6,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::cost::Cost;
 use super::max_wait::MaxWait;
 use crate::decision::{Decision, DenialReason, Part, Verdict};
 use crate::limit::{Algorithm, LogState, Machine, Outcome, Single, SlidingLog, State, Status};
@@ -81,29 +82,38 @@ impl KeyState {
         }
     }
 
-    /// Returns when the turn of the next charge comes in every queue.
-    fn turn_at(&self) -> Option<u64> {
-        self.parts.iter().filter_map(LimitState::turn_at).max()
+    pub(super) fn limits(&self) -> impl Iterator<Item = &Single> {
+        self.parts.iter().map(|part| &part.limit)
+    }
+
+    /// Returns when the turn of a request of `cost` comes in every queue in which it counts.
+    fn turn_at(&self, cost: &Cost) -> Option<u64> {
+        let counting = self.parts.iter().enumerate().filter(|(place, _)| cost.counts(*place));
+        counting.filter_map(|(_, part)| part.turn_at()).max()
     }
 
     /// Returns whether a request of `cost` with this turn is admitted.
-    fn admits(&self, cost: u64, turn_at: Option<u64>) -> bool {
+    fn admits(&self, cost: &Cost, turn_at: Option<u64>) -> bool {
+        let fits = |(place, part): (usize, &LimitState)| part.fits(cost.of_part(place));
         self.max_wait.allows(turn_at, self.now)
             && self.blocked_until.is_none()
-            && self.parts.iter().all(|part| part.fits(cost))
+            && self.parts.iter().enumerate().all(fits)
     }
 
-    /// Charges `cost` to each limit.
-    pub(crate) fn charge(&mut self, cost: u64) {
+    /// Charges each limit its part of `cost`.
+    pub(crate) fn charge(&mut self, cost: &Cost) {
         let now = self.now;
-        for part in &mut self.parts {
-            part.charge(cost, now);
+        for (place, part) in self.parts.iter_mut().enumerate() {
+            // A log would take the time for that of an entry.
+            if cost.counts(place) {
+                part.charge(cost.of_part(place), now);
+            }
         }
     }
 
     /// Decides `cost`, and charges it if it is admitted.
-    pub(crate) fn decide(&mut self, cost: u64, freed: &[Option<u64>]) -> Decision {
-        let turn_at = self.turn_at();
+    pub(crate) fn decide(&mut self, cost: &Cost, freed: &[Option<u64>]) -> Decision {
+        let turn_at = self.turn_at(cost);
         let allowed = self.admits(cost, turn_at);
         if allowed {
             self.charge(cost);
@@ -112,8 +122,8 @@ impl KeyState {
     }
 
     /// Decides `cost`, and charges nothing.
-    pub(crate) fn peek(&self, cost: u64, freed: &[Option<u64>]) -> Decision {
-        let turn_at = self.turn_at();
+    pub(crate) fn peek(&self, cost: &Cost, freed: &[Option<u64>]) -> Decision {
+        let turn_at = self.turn_at(cost);
         self.decision(cost, self.admits(cost, turn_at), turn_at, freed)
     }
 
@@ -121,24 +131,29 @@ impl KeyState {
     /// at `turn_at`.
     fn decision(
         &self,
-        cost: u64,
+        cost: &Cost,
         allowed: bool,
         turn_at: Option<u64>,
         freed: &[Option<u64>],
     ) -> Decision {
-        let status = |(index, part): (usize, &LimitState)| {
-            part.status(cost, freed.get(index).copied().flatten())
+        let status = |(place, part): (usize, &LimitState)| {
+            let freed_at = freed.get(place).copied().flatten();
+            let status = part.status(cost.of_part(place), freed_at);
+            Status { turn_at: status.turn_at.filter(|_| cost.counts(place)), ..status }
         };
         let statuses = || self.parts.iter().enumerate().map(status);
         let all = statuses().reduce(together).expect("a key has a limit: none is empty");
-        let asked = self.asked(cost);
-        let decision = asked.decision(&Outcome { allowed, turn_at, status: all });
+        let KeyState { now, max_wait, blocked_until, .. } = *self;
+        let asked = Asked { now, max_wait, blocked_until };
+        let is_never = |(place, status): (usize, Status)| cost.of_part(place) > status.capacity;
+        let can_be = !statuses().enumerate().any(is_never);
+        let decision = asked.decision(can_be, &Outcome { allowed, turn_at, status: all });
         if let [_] = self.parts[..] {
             return decision;
         }
-        let part = |status: Status| Part {
+        let part = |(place, status): (usize, Status)| Part {
             verdict: match asked.admitted_at(&status) {
-                _ if cost > status.capacity => Verdict::Never,
+                _ if is_never((place, status)) => Verdict::Never,
                 Some(time) if !allowed => Verdict::denied(asked.after(time)),
                 _ => Verdict::Allowed,
             },
@@ -146,13 +161,8 @@ impl KeyState {
             remaining: status.remaining,
             reset_after: asked.after(status.fresh_at),
         };
-        let parts: Vec<Part> = statuses().map(part).collect();
-        Decision { binding: binding(&parts), parts: parts.into(), ..decision }
-    }
-
-    fn asked(&self, cost: u64) -> Asked {
-        let KeyState { now, max_wait, blocked_until, .. } = *self;
-        Asked { cost, now, max_wait, blocked_until }
+        let parts: Vec<Part> = statuses().enumerate().map(part).collect();
+        Decision { binding: binding(&parts, cost), parts: parts.into(), ..decision }
     }
 
     /// Returns the states as scripts reply them.
@@ -186,7 +196,7 @@ impl<'a> OneLimit<'a> {
     #[inline]
     pub(crate) fn decide(&mut self, cost: u64) -> Decision {
         let outcome = self.machine.decide(&mut self.state, cost, self.max_wait, self.now);
-        self.asked(cost).decision(&outcome)
+        self.asked().decision(cost <= outcome.status.capacity, &outcome)
     }
 
     /// Decides `cost`, and charges nothing.
@@ -194,31 +204,31 @@ impl<'a> OneLimit<'a> {
         let status = self.machine.status(self.state, cost);
         let turn_at = status.turn_at;
         let allowed = cost <= status.remaining && self.max_wait.allows(turn_at, self.now);
-        self.asked(cost).decision(&Outcome { allowed, turn_at, status })
+        self.asked().decision(cost <= status.capacity, &Outcome { allowed, turn_at, status })
     }
 
-    fn asked(&self, cost: u64) -> Asked {
-        Asked { cost, now: self.now, max_wait: self.max_wait, blocked_until: None }
+    fn asked(&self) -> Asked {
+        Asked { now: self.now, max_wait: self.max_wait, blocked_until: None }
     }
 }
 
-/// The request and its time.
+/// The time of a request, and its caller's.
 #[derive(Clone, Copy)]
 struct Asked {
-    cost: u64,
     now: u64,
     max_wait: MaxWait,
     blocked_until: Option<u64>,
 }
 
 impl Asked {
-    /// Returns the decision of a single limit, or of several as one.
+    /// Returns the decision of a single limit, or of several as one. `can_be` says whether the cost is within the
+    /// capacity.
     #[inline]
-    fn decision(&self, outcome: &Outcome) -> Decision {
+    fn decision(&self, can_be: bool, outcome: &Outcome) -> Decision {
         let &Outcome { allowed, turn_at, ref status } = outcome;
         let verdict = if allowed {
             Verdict::Allowed
-        } else if self.cost > status.capacity {
+        } else if !can_be {
             Verdict::Never
         } else {
             let admitted_at = self.admitted_at(status).max(self.blocked_until);
@@ -407,7 +417,7 @@ impl LimitState {
 }
 
 /// Returns which of several limits binds: see [`Decision::binding`].
-fn binding(parts: &[Part]) -> Option<usize> {
+fn binding(parts: &[Part], cost: &Cost) -> Option<usize> {
     // The first of equals: `max_by_key` would take the last.
     let first_max = |key: &dyn Fn(&Part) -> Option<Duration>| {
         let mut best: Option<(usize, Duration)> = None;
@@ -428,7 +438,14 @@ fn binding(parts: &[Part]) -> Option<usize> {
             })
         })
         .or_else(|| {
-            let least = parts.iter().map(|part| part.remaining).min()?;
-            parts.iter().position(|part| part.remaining == least)
+            // By how many more of such requests fit: compared as fractions, which takes no division.
+            let weight = |place| if cost.parts().is_some() { cost.of_part(place) } else { 1 };
+            let is_less = |place: usize, least: usize| {
+                let [one, other] = [(place, least), (least, place)]
+                    .map(|(at, by)| u128::from(parts[at].remaining) * u128::from(weight(by)));
+                one < other
+            };
+            let counting = (0..parts.len()).filter(|place| weight(*place) > 0);
+            counting.reduce(|least, place| if is_less(place, least) { place } else { least })
         })
 }

@@ -3,6 +3,7 @@
 mod adjust;
 mod commands;
 mod convert;
+mod cost;
 mod key_state;
 mod max_wait;
 mod peek;
@@ -18,6 +19,7 @@ mod with_stored_limit;
 
 pub use adjust::{Adjust, Adjusted};
 pub use commands::{Acquire, AcquireEach, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};
+pub use cost::Cost;
 pub use peek::{Peek, Reset};
 pub use request::{REMEMBERED_REQUESTS, RequestId};
 pub use reservations::EXACT_RESERVATIONS;

@@ -1,6 +1,7 @@
 //! The commands that admit nothing: peek and reset.
 
 use super::commands::{FastPath, fast_path};
+use super::cost::Cost;
 use super::key_state::OneLimit;
 use super::max_wait::MaxWait;
 use super::stored::under_own_limit;
@@ -22,12 +23,17 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peek {
     limit: Limit,
-    cost: u64,
+    cost: Cost,
 }
 
 impl Peek {
     /// Creates a peek for `cost`; a cost of zero asks for `remaining` and `reset_after` alone.
     pub fn new(limit: impl Into<Limit>, cost: u64) -> Self {
+        Peek { limit: limit.into(), cost: cost.into() }
+    }
+
+    /// Creates a peek for a cost that may have a number for each part, as [`Acquire::by_part`](crate::Acquire::by_part).
+    pub fn by_part(limit: impl Into<Limit>, cost: Cost) -> Self {
         Peek { limit: limit.into(), cost }
     }
 }
@@ -40,7 +46,7 @@ impl Command for Peek {
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
-        wire::Reply::read(reply)?.peek(&self.limit, self.cost)
+        wire::Reply::read(reply)?.peek(&self.limit, &self.cost)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
@@ -64,11 +70,14 @@ impl Run for Peek {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
+        self.cost.suits(&self.limit)?;
         let single = self.limit.single();
-        if let Some(FastPath { machine, prior, .. }) = fast_path(single.as_ref(), slot, now)? {
-            return Ok(OneLimit::new(machine, prior, now, MaxWait::ENDLESS).peek(self.cost));
+        if let Some(cost) = self.cost.for_all()
+            && let Some(FastPath { machine, prior, .. }) = fast_path(single.as_ref(), slot, now)?
+        {
+            return Ok(OneLimit::new(machine, prior, now, MaxWait::ENDLESS).peek(cost));
         }
-        Ok(Transaction::new(&self.limit.singles(), slot, now)?.peek(self.cost))
+        Ok(Transaction::new(&self.limit.singles(), slot, now)?.peek(&self.cost))
     }
 
     fn only_asks(&self) -> bool {

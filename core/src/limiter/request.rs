@@ -6,6 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use super::adjust::{self, Operation};
+use super::cost::Cost;
 use super::wire;
 use crate::call::packed;
 use crate::error::ConfigError;
@@ -81,7 +82,7 @@ pub(super) struct Remembered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// An acquire of this cost.
-    Acquire(u64),
+    Acquire(Cost),
     /// An adjustment, by this amount.
     Adjust(Operation, u64),
 }
@@ -99,7 +100,7 @@ impl fmt::Display for What {
 impl What {
     fn read(text: &str) -> Option<What> {
         let Some(operation) = text.chars().next().and_then(Operation::of_letter) else {
-            return read_number(text).map(What::Acquire);
+            return text.parse().ok().map(What::Acquire);
         };
         Some(What::Adjust(operation, read_number(&text[1..])?))
     }
@@ -142,7 +143,9 @@ impl Requests {
 
     /// Returns whether all are acquires, as scripts of the fast path know them.
     pub(crate) fn are_acquires(&self) -> bool {
-        self.all.iter().all(|request| matches!(request.what, What::Acquire(_)))
+        let is_known =
+            |what: &What| matches!(what, What::Acquire(cost) if cost.for_all().is_some());
+        self.all.iter().all(|request| is_known(&request.what))
     }
 
     /// Drops them if none is remembered.
@@ -218,7 +221,7 @@ impl Remembered {
         // Only admitted requests and operations that ran are remembered.
         match what {
             What::Acquire(cost) => {
-                drop(wire::recall(limits, cost, now, told).filter(|_| cost > 0)?)
+                drop(wire::recall(limits, &cost, now, told).filter(|_| cost.most() > 0)?)
             }
             What::Adjust(..) => drop(adjust::recall(limits, now, told).filter(|a| a.amount > 0)?),
         }

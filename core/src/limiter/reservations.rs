@@ -19,6 +19,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
 
+use super::cost::Cost;
 use super::key_state::LimitState;
 use super::request::RequestId;
 use super::transaction::Transaction;
@@ -218,9 +219,9 @@ pub(crate) struct ReservationRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// This cost is charged.
-    Open { cost: u64, place: Place },
+    Open { cost: Cost, place: Place },
     /// It was settled with this cost instead of the other one.
-    Settled { actual: u64, cost: u64 },
+    Settled { actual: Cost, cost: Cost },
 }
 
 /// The place of a reservation in a limiter's record.
@@ -278,30 +279,43 @@ impl ReservationRecord {
         if numbers.iter().any(|number| *number >= MAX_EXACT) {
             return None;
         }
-        let &[settled, now, until, cost, mut letters, ref rest @ ..] = &numbers[..] else {
-            return None;
+        let &[settled, now, until, cost, ref rest @ ..] = &numbers[..] else { return None };
+        let by_part = |count: u64, rest: &mut &[u64]| {
+            let costs = rest.split_off(..usize::try_from(count).ok()?)?;
+            Cost::by_part(costs).ok()
         };
+        let (mut rest, count) = (rest, cost);
+        let cost = match settled {
+            0 | 1 => Cost::from(cost),
+            // The number of parts, and the cost of each.
+            _ => by_part(count, &mut rest)?,
+        };
+        let mut letters = *rest.split_off_first()?;
         let (now, until) = (Timestamp::from_micros(now).ok()?, Timestamp::computed(until)?);
-        let (mut rest, mut limits) = (rest, Vec::new());
+        let mut limits = Vec::new();
         while letters > 0 {
             let row = Single::row_of_letter(char::from(letters as u8))?;
             let (config, behind) = rest.split_at_checked(row.config_len)?;
             limits.push(Single::read(row.tag, config)?);
             (rest, letters) = (behind, letters >> 8);
         }
-        if limits.is_empty() {
+        if limits.is_empty() || cost.parts().is_some_and(|costs| costs.len() != limits.len()) {
             return None;
         }
         let (stage, told) = match settled {
-            0 => {
+            0 | 2 => {
                 let &[generation, number, ref rest @ ..] = rest else { return None };
                 let (windows, told) = rest.split_at_checked(limits.len())?;
                 let place = Place { generation, number, windows: windows.into() };
-                _ = recall(&limits, cost, now, told).filter(|_| cost > 0)?;
+                _ = recall(&limits, &cost, now, told).filter(|_| cost.most() > 0)?;
                 (Stage::Open { cost, place }, told)
             }
-            1 => {
-                let (&estimate, told) = rest.split_first()?;
+            1 | 3 => {
+                let estimate = match settled {
+                    1 => Cost::from(rest.split_off_first().copied()?),
+                    _ => by_part(count, &mut rest)?,
+                };
+                let told = rest;
                 _ = adjust::recall(&limits, now, told)?;
                 (Stage::Settled { actual: cost, cost: estimate }, told)
             }
@@ -317,10 +331,18 @@ impl ReservationRecord {
     pub(crate) fn to_text(&self) -> String {
         let ReservationRecord { stage, now, until, limits, told } = self;
         let (settled, cost, place) = match stage {
-            Stage::Open { cost, place } => (0, *cost, Some(place)),
-            Stage::Settled { actual, .. } => (1, *actual, None),
+            Stage::Open { cost, place } => (0, cost, Some(place)),
+            Stage::Settled { actual, .. } => (1, actual, None),
         };
-        let mut numbers = alloc::vec![settled, now.as_micros(), until.as_micros(), cost];
+        let settled = if cost.parts().is_some() { settled + 2 } else { settled };
+        let mut numbers = alloc::vec![settled, now.as_micros(), until.as_micros()];
+        match cost.parts() {
+            None => numbers.push(cost.of_part(0)),
+            Some(costs) => {
+                numbers.push(costs.len() as u64);
+                numbers.extend(costs);
+            }
+        }
         numbers.push(letters(limits.iter().map(|limit| limit.row().tag)));
         limits.iter().for_each(|limit| numbers.extend(&*limit.config()));
         if let Some(Place { generation, number, windows }) = place {
@@ -328,7 +350,7 @@ impl ReservationRecord {
             numbers.extend(windows);
         }
         if let Stage::Settled { cost, .. } = stage {
-            numbers.push(*cost);
+            numbers.extend(cost.parts().unwrap_or(&[cost.of_part(0)]));
         }
         numbers.extend(told);
         let mut text = String::from(Self::TAG);
@@ -341,8 +363,8 @@ impl ReservationRecord {
 }
 
 impl Transaction<'_> {
-    /// Adds the reservation of this id, which was just charged.
-    pub(super) fn reserve(&mut self, id: RequestId) -> Place {
+    /// Adds the reservation of this id, which was just charged this cost.
+    pub(super) fn reserve(&mut self, id: RequestId, cost: &Cost) -> Place {
         let parts = &self.key.parts;
         let windows = parts.iter().map(|part| match part.log() {
             Some((_, LogState { last, .. })) => last,
@@ -354,9 +376,14 @@ impl Transaction<'_> {
         let begun = self.reservations.take().or_else(|| Reservations::begin(id, parts));
         self.reservations = begun.map(|mut all| {
             all.made += 1;
-            for (bucket, level) in all.buckets.iter_mut().zip(levels(parts)) {
-                bucket.fold();
-                bucket.make(all.made, level);
+            let buckets =
+                parts.iter().enumerate().filter_map(|(at, part)| Some((at, part.level()?)));
+            for (bucket, (at, level)) in all.buckets.iter_mut().zip(buckets) {
+                // A reservation without a charge has no step.
+                if cost.counts(at) {
+                    bucket.fold();
+                    bucket.make(all.made, level);
+                }
             }
             all
         });
@@ -365,16 +392,17 @@ impl Transaction<'_> {
         Place { generation, number, windows }
     }
 
-    /// Ends a reservation, and gives back up to `units` of its charge. Returns how many units that was, for the limit
-    /// where it was most, a fraction rounded up; `None` if nothing has changed.
-    pub(super) fn settle(&mut self, place: &Place, units: u64) -> Option<u64> {
+    /// Ends a reservation of this estimate, and gives back up to `less` of its charge. Returns how many units that was,
+    /// for the limit where it was most, a fraction rounded up; `None` if nothing has changed.
+    pub(super) fn settle(&mut self, place: &Place, estimate: &Cost, less: &Cost) -> Option<u64> {
         let generation = self.reservations.as_ref().map_or(0, |all| all.generation);
         if generation != place.generation {
             return None;
         }
         let mut buckets = self.reservations.iter_mut().flat_map(|all| &mut all.buckets);
         let (mut most, mut entry, mut is_counted) = (0, None, false);
-        for (part, &window) in self.key.parts.iter_mut().zip(&place.windows) {
+        for (at, (part, &window)) in self.key.parts.iter_mut().zip(&place.windows).enumerate() {
+            let units = less.of_part(at);
             let Some(machine) = part.limit.machine() else {
                 entry = entry.or(Some(window));
                 continue;
@@ -382,6 +410,7 @@ impl Transaction<'_> {
             let Some(index) = machine.counted(part.state, window) else { continue };
             let (amount, counted) = (units.saturating_mul(machine.unit()), part.state.0[index]);
             let given = match part.limit.is_bucket().then(|| buckets.next()).flatten() {
+                Some(_) if !estimate.counts(at) => 0,
                 Some(bucket) => {
                     bucket.fold();
                     let given = bucket.settle(place.number, amount);
@@ -395,6 +424,7 @@ impl Transaction<'_> {
             part.state = part.state.with(index, counted - given);
             most = most.max(given.div_ceil(machine.unit()));
         }
+        let units = less.of_logs(self.key.limits());
         let most = most.max(entry.map_or(0, |at| self.cut_entries(at, units)));
         (is_counted || most > 0).then_some(most)
     }
@@ -408,7 +438,7 @@ fn levels(parts: &[LimitState]) -> impl Iterator<Item = u64> {
 /// Returns the decision on a reservation.
 pub(super) fn recall(
     limits: &[Single],
-    cost: u64,
+    cost: &Cost,
     now: Timestamp,
     told: &[u64],
 ) -> Option<Decision> {

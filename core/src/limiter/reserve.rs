@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use super::commands::Requests;
+use super::cost::{Cost, Costs};
 use super::max_wait::MaxWait;
 use super::request::{Request, RequestId};
 use super::reservations::{ReservationRecord, Stage, generation, recall};
@@ -50,7 +52,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reserve {
     limit: Limit,
-    cost: u64,
+    cost: Cost,
     /// Remembered for as long as it is held.
     request: Request,
 }
@@ -78,7 +80,7 @@ impl From<Decision> for Reserved {
 pub struct Reservation {
     /// Its id.
     pub id: RequestId,
-    /// The estimate.
+    /// The estimate; of one by part, the largest for any part.
     pub cost: u64,
     /// The time by the store's clock from which it cannot be settled and stays charged.
     pub expires_at: Timestamp,
@@ -92,14 +94,15 @@ impl Acquire {
     /// [`ConfigError`] for a time to hold of zero, with a fraction of a microsecond, or out of range.
     pub fn reserve(self, id: RequestId, hold: Duration) -> Result<Reserve, ConfigError> {
         let request = Request::new(id, hold)?;
-        Ok(Reserve { limit: *self.limit(), cost: self.cost(), request })
+        Ok(Reserve { limit: *self.limit(), cost: *self.cost(), request })
     }
 }
 
 impl Reserve {
     fn reserved(&self, now: Timestamp, decision: Decision) -> Reserved {
         let expires_at = self.request.until(now);
-        let reservation = Reservation { id: self.request.id, cost: self.cost, expires_at };
+        let cost = self.cost.most();
+        let reservation = Reservation { id: self.request.id, cost, expires_at };
         Reserved { reservation: decision.is_allowed().then_some(reservation), decision }
     }
 
@@ -111,14 +114,15 @@ impl Reserve {
     ) -> Result<Reserved, RecordError> {
         let told = match known.stage {
             Stage::Open { cost, .. }
-                if cost == self.cost && known.until == self.request.until(known.now) =>
+                if cost.is_same(&self.cost, limits.len())
+                    && known.until == self.request.until(known.now) =>
             {
                 known.told_under(limits)
             }
             _ => None,
         };
         let told = told.ok_or(RecordError::OperationReused)?;
-        let decision = recall(limits, self.cost, known.now, told).ok_or(RecordError::Damaged)?;
+        let decision = recall(limits, &self.cost, known.now, told).ok_or(RecordError::Damaged)?;
         Ok(self.reserved(known.now, decision))
     }
 }
@@ -150,13 +154,13 @@ impl Command for Reserve {
     fn encode_packed(&self) -> Option<PackedCall> {
         let [script, _] = wire::reserve_scripts(&self.limit)?;
         let Request { id, remember_us } = self.request;
-        pack(script, &self.limit, &[self.cost, remember_us, generation(id)])
+        pack(script, &self.limit, &[self.cost.for_all()?, remember_us, generation(id)])
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Reserved, ReplyError> {
         let (reply, mut decision) = (wire::Reply::read(reply)?, None);
-        let max_wait = MaxWait::ENDLESS;
-        reply.decide(&self.limit, &[self.cost], max_wait, &mut |one| decision = Some(one))?;
+        let asked = Requests { costs: Costs::of(&self.cost), max_wait: MaxWait::ENDLESS };
+        reply.decide(&self.limit, asked, &mut |one| decision = Some(one))?;
         Ok(self.reserved(reply.now, decision.ok_or(ReplyError::Unexpected)?))
     }
 
@@ -203,15 +207,16 @@ impl Run for Reserve {
         beside: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Reserved, RecordError> {
+        self.cost.suits(&self.limit)?;
         let limits = self.limit.singles();
         if let Some(known) = live(slot, beside, now)? {
             return self.repeated(known, &limits);
         }
         let mut transaction = Transaction::new(&limits, slot, now)?;
         let told = transaction.key.numbers();
-        let decision = transaction.decide(self.cost);
+        let decision = transaction.decide(&self.cost);
         if decision.is_allowed() {
-            let place = transaction.reserve(self.request.id);
+            let place = transaction.reserve(self.request.id, &self.cost);
             let stage = Stage::Open { cost: self.cost, place };
             let times = [now, self.request.until(now)];
             *beside = Some(ReservationRecord::of(&limits, stage, times, told));
@@ -243,7 +248,7 @@ fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> 
 pub struct Settle {
     limit: Limit,
     reservation: Reservation,
-    actual: u64,
+    actual: Cost,
 }
 
 /// The outcome of a [`Settle`]. Only the first one changes anything.
@@ -271,7 +276,15 @@ impl Settle {
     /// Creates a settlement of a reservation under this limit with its true cost; zero cancels it.
     pub fn new(limit: impl Into<Limit>, reservation: &Reservation, actual: u64) -> Self {
         // No limit has more.
-        let actual = actual.min(MAX_COUNT);
+        let actual = actual.min(MAX_COUNT).into();
+        Settle { limit: limit.into(), reservation: *reservation, actual }
+    }
+
+    /// Creates a settlement with a true cost that may have a number for each part, as
+    /// [`Acquire::by_part`](crate::Acquire::by_part). Each part's is set against its own estimate: less is given back, and
+    /// more is charged now.
+    pub fn by_part(limit: impl Into<Limit>, reservation: &Reservation, actual: Cost) -> Self {
+        let actual = actual.map(|_, cost| cost.min(MAX_COUNT));
         Settle { limit: limit.into(), reservation: *reservation, actual }
     }
 
@@ -306,7 +319,7 @@ impl Command for Settle {
 
     fn encode_packed(&self) -> Option<PackedCall> {
         let [_, script] = wire::reserve_scripts(&self.limit)?;
-        pack(script, &self.limit, &[self.actual])
+        pack(script, &self.limit, &[self.actual.for_all()?])
     }
 
     fn outcome(&self, reply: &[i64]) -> Result<Settlement, ReplyError> {
@@ -365,32 +378,36 @@ impl Run for Settle {
         beside: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Settlement, RecordError> {
+        self.actual.suits(&self.limit)?;
         let Some(known) = live(slot, beside, now)? else { return Ok(self.gone(now)) };
         let limits = self.limit.singles();
+        let count = limits.len();
         let told = known.told_under(&limits);
         let (cost, place) = match (&known.stage, told) {
             (Stage::Open { cost, place }, told) => (*cost, told.map(|_| place)),
-            (Stage::Settled { actual, .. }, Some(told)) if *actual == self.actual => {
+            (Stage::Settled { actual, .. }, Some(told)) if actual.is_same(&self.actual, count) => {
                 return self.settled(known.now, told).ok_or(RecordError::Damaged);
             }
             (Stage::Settled { .. }, _) => return Ok(Settlement::AlreadySettled),
         };
         let mut transaction = Transaction::new(&limits, slot, now)?;
-        let less = cost.saturating_sub(self.actual);
-        let given = place.and_then(|place| transaction.settle(place, less));
-        let amount = match self.actual.checked_sub(cost) {
-            Some(more @ 1..) => adjust::penalty(&mut transaction, more),
-            _ => given.unwrap_or_default(),
+        let less = cost.above(&self.actual, count);
+        let given = place.and_then(|place| transaction.settle(place, &cost, &less));
+        let charged = match self.actual.above(&cost, count) {
+            more if more.most() > 0 => adjust::penalty(&mut transaction, &more),
+            _ => 0,
         };
-        let freed = transaction.freed_at(1);
+        let amount = charged.max(given.unwrap_or_default());
+        let freed = transaction.freed_at(&1.into());
         let told = adjust::told(amount, &transaction.key, &freed);
-        let after = transaction.key.peek(1, &freed);
+        let after = transaction.key.peek(&1.into(), &freed);
         let until = known.answer_until();
         // A reservation that is not the key's now leaves it unchanged.
         if amount > 0 || given.is_some() {
             transaction.commit(now, true);
         }
-        let stage = Stage::Settled { actual: self.actual, cost };
+        let [actual, cost] = Cost::alike([&self.actual, &cost], count);
+        let stage = Stage::Settled { actual, cost };
         *beside = Some(ReservationRecord::of(&limits, stage, [now, until], told));
         Ok(Settlement::Settled { amount, after })
     }

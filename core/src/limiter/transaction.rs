@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::convert;
+use super::cost::Cost;
 use super::key_state::{Freed, KeyState, LimitState};
 use super::reservations::Reservations;
 use super::stored::Policy;
@@ -148,28 +149,28 @@ impl<'r> Transaction<'r> {
     }
 
     /// Returns when each log has room for `cost`.
-    pub(crate) fn freed_at(&self, cost: u64) -> Freed {
+    pub(crate) fn freed_at(&self, cost: &Cost) -> Freed {
         let none = Entries::default();
         let entries = stored(self.slot, self.keeps_entries).unwrap_or(&none);
-        let freed_at = |part: &LimitState| {
+        let freed_at = |(place, part): (usize, &LimitState)| {
             let (log, state) = part.log()?;
-            log.freed_at(state, cost, entries, self.added)
+            log.freed_at(state, cost.of_part(place), entries, self.added)
         };
-        self.key.parts.iter().map(freed_at).collect()
+        self.key.parts.iter().enumerate().map(freed_at).collect()
     }
 
     /// Decides `cost`, and charges it if it is admitted.
-    pub(crate) fn decide(&mut self, cost: u64) -> Decision {
+    pub(crate) fn decide(&mut self, cost: &Cost) -> Decision {
         let freed = self.freed_at(cost);
         let decision = self.key.decide(cost, &freed);
         if decision.is_allowed() {
-            self.add_entry(cost);
+            self.add_entry(cost.of_logs(self.key.limits()));
         }
         decision
     }
 
     /// Decides `cost`, and charges nothing.
-    pub(crate) fn peek(&self, cost: u64) -> Decision {
+    pub(crate) fn peek(&self, cost: &Cost) -> Decision {
         self.key.peek(cost, &self.freed_at(cost))
     }
 

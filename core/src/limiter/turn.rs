@@ -29,7 +29,7 @@ impl TakeTurn {
     fn turn(&self, decision: Decision, at: Timestamp, prior: &[u64]) -> Turn {
         let ticket = match self.0.limit() {
             Limit::LeakyBucket(bucket) if !decision.turn_after.is_zero() => {
-                Ticket::new(*bucket, self.0.cost(), at, prior)
+                Ticket::new(*bucket, self.0.cost().of_part(0), at, prior)
             }
             _ => None,
         };

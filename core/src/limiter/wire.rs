@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use super::commands::Requests;
+use super::cost::{Cost, Costs};
 use super::key_state::{Freed, KeyState, LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use crate::call::{ONE_INTEGER, TextCall};
@@ -109,25 +111,28 @@ impl Reply {
     pub(super) fn decide(
         &self,
         limit: &Limit,
-        costs: &[u64],
-        max_wait: MaxWait,
+        Requests { costs, max_wait }: Requests<'_>,
         decided: &mut dyn FnMut(Decision),
     ) -> Result<(), ReplyError> {
         let single = limit.single();
-        if let Some(mut key) = self.one_limit(single.as_ref(), max_wait)? {
-            costs.iter().for_each(|cost| decided(key.decide(*cost)));
+        if let Costs::ForAll(each) = costs
+            && let Some(mut key) = self.one_limit(single.as_ref(), max_wait)?
+        {
+            each.iter().for_each(|cost| decided(key.decide(*cost)));
             return Ok(());
         }
         let (key, freed) = self.key_state(limit, costs.len())?;
         let mut key = key.within(max_wait);
-        costs.iter().zip(&freed).for_each(|(cost, freed)| decided(key.decide(*cost, freed)));
+        costs.each().zip(&freed).for_each(|(cost, freed)| decided(key.decide(&cost, freed)));
         Ok(())
     }
 
     /// Decides a cost, and charges nothing.
-    pub(super) fn peek(&self, limit: &Limit, cost: u64) -> Result<Decision, ReplyError> {
+    pub(super) fn peek(&self, limit: &Limit, cost: &Cost) -> Result<Decision, ReplyError> {
         let single = limit.single();
-        if let Some(key) = self.one_limit(single.as_ref(), MaxWait::ENDLESS)? {
+        if let Some(cost) = cost.for_all()
+            && let Some(key) = self.one_limit(single.as_ref(), MaxWait::ENDLESS)?
+        {
             return Ok(key.peek(cost));
         }
         let (key, freed) = self.key_state(limit, 1)?;
@@ -181,10 +186,13 @@ pub(super) fn read_freed(parts: &[LimitState], costs: usize, times: &[u64]) -> O
 /// Returns the decision on a request that a record remembers.
 pub(super) fn recall(
     limits: &[Single],
-    cost: u64,
+    cost: &Cost,
     now: Timestamp,
     told: &[u64],
 ) -> Option<Decision> {
+    if cost.parts().is_some_and(|costs| costs.len() != limits.len()) {
+        return None;
+    }
     let (mut key, _) = KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?;
     Some(key.decide(cost, &[])).filter(Decision::is_allowed)
 }

@@ -1,5 +1,6 @@
 //! Tests of the core through its public API.
 
+mod by_part;
 mod changes;
 mod flows;
 mod leases;

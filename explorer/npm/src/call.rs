@@ -8,7 +8,7 @@ use lockage_core::lock::{self, Lock};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CancelTurn, Command, FixedWindow, Limit, LimitCommand, Peek,
+    Acquire, AcquireEach, Adjust, CancelTurn, Command, Cost, FixedWindow, Limit, LimitCommand, Peek,
     RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
 };
 
@@ -60,15 +60,17 @@ where
 /// Reads one request, or several in one call.
 fn acquire(
     limit: Limit,
-    costs: Vec<u64>,
+    costs: Vec<Cost>,
     max_wait: Option<Duration>,
     request: Option<(RequestId, Duration)>,
     stored: Option<Stored>,
 ) -> Read<Box<dyn Machine>> {
     let [cost] = costs[..] else {
+        let costs = costs.iter().map(Cost::for_all).collect::<Option<Vec<u64>>>();
+        let costs = costs.ok_or("several costs by part in one call")?;
         return limited(AcquireEach::new(limit, costs).map_err(told)?, limit, stored);
     };
-    let mut acquire = Acquire::new(limit, cost).map_err(told)?;
+    let mut acquire = Acquire::by_part(limit, cost).map_err(told)?;
     if let Some(max_wait) = max_wait.or(stored.as_ref().map(|stored| stored.max_wait)) {
         acquire = acquire.within(max_wait);
     }
@@ -94,6 +96,11 @@ fn limiter_in_binary(
         while call.0.len() > behind {
             costs.push(call.number()?);
         }
+        // Zero, then the cost of each part.
+        let costs = match costs.split_first() {
+            Some((0, by_part)) => vec![Cost::by_part(by_part).map_err(told)?],
+            _ => costs.into_iter().map(Cost::from).collect(),
+        };
         let request = match call.0.split_first() {
             None => None,
             Some((_, request)) => {
@@ -106,7 +113,7 @@ fn limiter_in_binary(
     let (id, cost) = (beside.ok_or(NO_RESERVATION)?, call.number()?);
     if script.ends_with("_settle") {
         // Its end is not in the call, which the fast script takes only before its end.
-        return settle(limit, id, Timestamp::MAX, cost, None);
+        return settle(limit, id, Timestamp::MAX, cost.into(), None);
     }
     let acquire = Acquire::new(limit, cost).map_err(told)?;
     limited(acquire.reserve(id, call.micros()?).map_err(told)?, limit, None)
@@ -115,7 +122,7 @@ fn limiter_in_binary(
 /// Reads a command under the stored limit, or else under a default, which begins like its record.
 fn stored_in_binary(mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
     let (max_wait, count) = (call.micros()?, call.number()?);
-    let costs = (0..count).map(|_| call.number()).collect::<Read<Vec<u64>>>()?;
+    let costs = (0..count).map(|_| call.number().map(Cost::from)).collect::<Read<Vec<_>>>()?;
     let (limit, terms) = match call.0 {
         [] => (FixedWindow::new(1, Duration::from_secs(1)).map_err(told)?.into(), None),
         [b'P', b'1', b':', scope, letter, rest @ ..] => {
@@ -134,12 +141,12 @@ fn settle(
     limit: Limit,
     id: RequestId,
     expires_at: Timestamp,
-    actual: u64,
+    actual: Cost,
     stored: Option<Stored>,
 ) -> Read<Box<dyn Machine>> {
     // The estimate is in the record.
     let reservation = Reservation { id, cost: 1, expires_at };
-    limited(Settle::new(limit, &reservation, actual), limit, stored)
+    limited(Settle::by_part(limit, &reservation, actual), limit, stored)
 }
 
 fn lock_in_binary(script: &str, mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
@@ -179,21 +186,21 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
             let (stored, request) = (call.stored()?, call.request()?);
             let (limit, has_turns) = call.limits()?;
             let max_wait = has_turns.then(|| call.micros()).transpose()?;
-            let costs = call.0.iter().map(|_| call.number()).collect::<Read<_>>()?;
+            let costs = call.0.iter().map(|_| call.parse()).collect::<Read<_>>()?;
             return acquire(limit, costs, max_wait, request, stored);
         }
         "limiter_reserve" => {
             let (stored, request) = (call.stored()?, call.request()?);
             let ((id, hold), (limit, _)) = (request.ok_or(NO_RESERVATION)?, call.limits()?);
-            let acquire = Acquire::new(limit, call.number()?).map_err(told)?;
+            let acquire = Acquire::by_part(limit, call.parse()?).map_err(told)?;
             return limited(acquire.reserve(id, hold).map_err(told)?, limit, stored);
         }
         "limiter_peek" => {
             let (stored, (limit, _)) = (call.stored()?, call.limits()?);
-            return limited(Peek::new(limit, call.number()?), limit, stored);
+            return limited(Peek::by_part(limit, call.parse()?), limit, stored);
         }
         "limiter_settle" => {
-            let (stored, expires_at, actual) = (call.stored()?, call.time()?, call.number()?);
+            let (stored, expires_at, actual) = (call.stored()?, call.time()?, call.parse()?);
             let id = beside.ok_or(NO_RESERVATION)?;
             return settle(call.limits()?.0, id, expires_at, actual, stored);
         }

@@ -15,7 +15,9 @@ mod queue;
 mod requests;
 mod windows;
 
-use lockage_core::Cancellation;
+use lockage_core::{Cancellation, Cost};
+
+use num_rational::Ratio;
 
 use crate::config::Limits;
 use crate::subject::{Answer, Asked, Op, Outcome, Subject, Verdict};
@@ -68,6 +70,16 @@ pub trait Model {
     }
 }
 
+/// What one part is asked for.
+#[derive(Clone, Copy)]
+struct Asking {
+    cost: i128,
+    /// How long the caller waits for its turn.
+    patience: i128,
+    /// Whether it is asked at all.
+    counts: bool,
+}
+
 /// One key under its limits that behaves as its contract says.
 pub struct Reference {
     capacity: i128,
@@ -107,22 +119,42 @@ impl Reference {
 
     /// Decides one request of a caller that waits no longer than `patience` for its turn.
     fn decide_within(&mut self, cost: u64, now_us: u64, charge: bool, patience: i128) -> Answer {
-        let (cost, now) = (i128::from(cost), i128::from(now_us));
-        let alone: Vec<Verdict> =
-            self.parts.iter().map(|part| part.verdict(cost, now, patience)).collect();
-        let verdict = if cost > self.capacity {
+        let asked = vec![Asking { cost: cost.into(), patience, counts: true }; self.parts.len()];
+        self.decide_each(&asked, now_us, charge, false)
+    }
+
+    /// Decides one request with a cost for each part. One of zero asks its part for nothing, not for a turn either.
+    fn decide_by_part(&mut self, cost: &Cost, now_us: u64, charge: bool) -> Answer {
+        let costs = cost.parts().expect("it is by part");
+        assert_eq!(costs.len(), self.parts.len(), "a cost for each part");
+        let asking =
+            |&cost| Asking { cost: i128::from(cost), patience: i128::MAX, counts: cost > 0 };
+        self.decide_each(&costs.iter().map(asking).collect::<Vec<_>>(), now_us, charge, true)
+    }
+
+    fn decide_each(
+        &mut self,
+        asked: &[Asking],
+        now_us: u64,
+        charge: bool,
+        by_part: bool,
+    ) -> Answer {
+        let now = i128::from(now_us);
+        let verdict = |(part, it): (&Part, &Asking)| part.verdict(it.cost, now, it.patience);
+        let alone: Vec<Verdict> = self.parts.iter().zip(asked).map(verdict).collect();
+        let verdict = if alone.contains(&Verdict::Never) {
             Verdict::Never
-        } else if self.admits(cost, now, patience) {
+        } else if self.admits(asked, now) {
             Verdict::Allowed
         } else {
-            let admitted_at = first_from(now, |time| self.admits(cost, time, patience));
+            let admitted_at = first_from(now, |time| self.admits(asked, time));
             Verdict::Denied { retry_after_us: whole(admitted_at - now) }
         };
-        let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(now) };
+        let turn_after = if verdict == Verdict::Never { 0 } else { self.turn_after(asked, now) };
         if charge && verdict == Verdict::Allowed {
             self.begin_write(now_us);
-            for part in &mut self.parts {
-                part.admit(cost, now);
+            for (part, it) in self.parts.iter_mut().zip(asked) {
+                part.admit(it.cost, now);
             }
             self.turns.admitted();
         }
@@ -137,7 +169,7 @@ impl Reference {
             reset_after_us: whole(fresh_at - now),
             turn_after_us: whole(turn_after),
             blocked: self.is_blocked(now) && verdict != Verdict::Never,
-            binding: several.then(|| self.binding(&alone, now)),
+            binding: several.then(|| self.binding(&alone, by_part.then_some(asked), now)),
             parts: parts.filter(|_| several).collect(),
         }
     }
@@ -174,8 +206,9 @@ impl Reference {
         Some(ended)
     }
 
-    /// Returns the part that denies for longest or, if all admit, has the least left; of equals the first.
-    fn binding(&self, alone: &[Verdict], now: i128) -> usize {
+    /// Returns the part that denies for longest or, if all admit, has the least left, of a cost by part in such costs;
+    /// of equals the first.
+    fn binding(&self, alone: &[Verdict], by_part: Option<&[Asking]>, now: i128) -> usize {
         let wait = |verdict: &Verdict| match verdict {
             Verdict::Allowed => 0,
             Verdict::Denied { retry_after_us } => i128::from(*retry_after_us),
@@ -185,15 +218,18 @@ impl Reference {
         let first = if longest > 0 {
             alone.iter().position(|verdict| wait(verdict) == longest)
         } else {
-            let left = |part: &Part| part.remaining(now);
-            let least = self.parts.iter().map(left).min();
-            self.parts.iter().position(|part| Some(left(part)) == least)
+            let left = |(at, part): (usize, &Part)| {
+                let cost = by_part.map_or(1, |asked| asked[at].cost);
+                (cost > 0).then(|| (Ratio::new(part.remaining(now), cost), at))
+            };
+            self.parts.iter().enumerate().filter_map(left).min().map(|(_, at)| at)
         };
         first.expect("some part has it")
     }
 
-    fn admits(&self, cost: i128, now: i128, patience: i128) -> bool {
-        !self.is_blocked(now) && self.parts.iter().all(|part| part.admits(cost, now, patience))
+    fn admits(&self, asked: &[Asking], now: i128) -> bool {
+        let admits = |(part, it): (&Part, &Asking)| part.admits(it.cost, now, it.patience);
+        !self.is_blocked(now) && self.parts.iter().zip(asked).all(admits)
     }
 
     fn remaining(&self, now: i128) -> i128 {
@@ -204,13 +240,13 @@ impl Reference {
         least.expect("there is a part")
     }
 
-    /// Returns the time until the turn in every queue.
-    fn turn_after(&self, now: i128) -> i128 {
+    /// Returns the time until the turn in every queue that is asked.
+    fn turn_after(&self, asked: &[Asking], now: i128) -> i128 {
         if self.is_blocked(now) {
             return 0;
         }
-        let latest = self.parts.iter().map(|part| part.turn_after(now)).max();
-        latest.expect("there is a part")
+        let of = self.parts.iter().zip(asked).filter(|(_, it)| it.counts);
+        of.map(|(part, _)| part.turn_after(now)).max().unwrap_or(0)
     }
 
     fn is_blocked(&self, now: i128) -> bool {
@@ -244,6 +280,14 @@ impl Subject for Reference {
                 self.once(request, Asked::Acquire(*cost), now_us, |key| {
                     Outcome::Decided(vec![key.decide(*cost, now_us, true)])
                 })
+            }
+            Op::ByPart { cost, request: Some(request), .. } => {
+                self.once(*request, Asked::ByPart(*cost), now_us, |key| {
+                    Outcome::Decided(vec![key.decide_by_part(cost, now_us, true)])
+                })
+            }
+            Op::ByPart { cost, charges, .. } => {
+                Outcome::Decided(vec![self.decide_by_part(cost, now_us, *charges)])
             }
             Op::AcquireEach(costs) => Outcome::Decided(
                 costs.iter().map(|cost| self.decide(*cost, now_us, true)).collect(),

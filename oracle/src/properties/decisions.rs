@@ -254,13 +254,28 @@ pub(super) fn costs(op: &Op) -> Vec<u64> {
         | Op::TakeTurn { cost, .. }
         | Op::Peek(cost) => vec![*cost],
         Op::AcquireEach(costs) => costs.clone(),
-        Op::CancelTurn(_) | Op::Adjust { .. } | Op::Change(_) | Op::Reset => Vec::new(),
+        Op::ByPart { .. } | Op::CancelTurn(_) | Op::Adjust { .. } | Op::Change(_) | Op::Reset => {
+            Vec::new()
+        }
     }
 }
 
 /// Returns `now + wait`, if the machines take that time.
 pub(super) fn within_time(now_us: u64, wait_us: u64) -> Option<u64> {
     now_us.checked_add(wait_us).filter(|time_us| *time_us <= MAX_TIME_US)
+}
+
+/// Returns the times and costs that an outcome admitted to the part at this place, as [`charged`] does. A cost of zero
+/// has its time: the part has seen it (D10).
+pub(super) fn charged_part(
+    op: &Op,
+    now_us: u64,
+    outcome: &Outcome,
+    place: usize,
+) -> Vec<(u64, i128)> {
+    let Op::ByPart { cost, charges, .. } = op else { return charged(op, now_us, outcome) };
+    let is_charged = *charges && outcome.answers().iter().any(Answer::is_allowed);
+    if is_charged { vec![(now_us, cost.of_part(place).into())] } else { Vec::new() }
 }
 
 /// Returns the times and costs that an outcome admitted; negative for refunds. A penalty admits nothing.

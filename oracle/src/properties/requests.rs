@@ -71,6 +71,7 @@ impl Owed {
         match op {
             Op::Reset => self.0.clear(),
             Op::Request { remember_us, .. }
+            | Op::ByPart { request: Some((_, remember_us)), .. }
             | Op::Adjust { request: Some((_, remember_us)), .. }
                 if outcome.has_effect() =>
             {

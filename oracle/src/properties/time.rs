@@ -132,8 +132,8 @@ pub fn d10_stored_time_never_decreases(subject: &mut impl Subject, trace: &Trace
         }
         // At the epoch, before every stored time, the answer depends on the record alone.
         let after_us = subject.peek(1, 0).reset_after_us;
-        let charged =
-            !matches!(op, Op::Peek(_)) && outcome.answers().iter().any(Answer::is_allowed);
+        let charged = !matches!(op, Op::Peek(_) | Op::ByPart { charges: false, .. })
+            && outcome.answers().iter().any(Answer::is_allowed);
         let held = if charged { after_us >= fresh_us } else { after_us == fresh_us };
         require(held, || {
             format!("{op:?} ({:?}) at {now_us} moved it from {fresh_us} to {after_us}", costs(op))

@@ -46,7 +46,7 @@ fn adjusted(ask: impl Strategy<Value = Ask> + 'static) -> BoxedStrategy<Step> {
         .boxed()
 }
 
-fn change() -> BoxedStrategy<Change> {
+pub(super) fn change() -> BoxedStrategy<Change> {
     let block = prop_oneof![
         2 => (1..=20_u64).prop_map(Lasting::Micros),
         3 => (1..=24_u64).prop_map(Lasting::Eighths),

@@ -1,9 +1,11 @@
 //! The past of a trace, to which its steps refer.
 
 use super::configs::MAX_COUNT;
-use super::{Ask, Change, Cost, Lasting, MAX_REMEMBER_US, Move, Patience, Step, Trace};
+use lockage_core::Cost as PartCost;
+
+use super::{Ask, ByPart, Change, Cost, Lasting, MAX_REMEMBER_US, Move, Patience, Step, Trace};
 use crate::calendar::Calendar;
-use crate::config::{Kind, Limits};
+use crate::config::{Config, Kind, Limits};
 use crate::key::MAX_TIME_US;
 use crate::subject::{Adjustment, Answer, Asked, Op, Outcome};
 
@@ -29,6 +31,8 @@ pub(super) struct Memory {
     /// The number of turns that were taken.
     turns: usize,
     remaining: u64,
+    /// What remains of each part.
+    each: Vec<u64>,
     /// The requests with an id, each once.
     requests: Vec<Request>,
 }
@@ -66,6 +70,7 @@ impl Memory {
             turn_after_us: 0,
             turns: 0,
             remaining: trace.limits.capacity(),
+            each: trace.limits.parts.iter().map(|part| part.capacity()).collect(),
             requests: Vec::new(),
         }
     }
@@ -111,6 +116,14 @@ impl Memory {
                 let asked = Asked::Acquire(self.cost(*cost));
                 self.once(asked, *remember)
             }
+            Ask::ByPart(costs, ByPart::Once(remember)) => {
+                let asked = Asked::ByPart(self.by_part(costs));
+                self.once(asked, *remember)
+            }
+            Ask::ByPart(costs, how) => {
+                let (cost, charges) = (self.by_part(costs), matches!(how, ByPart::Acquire));
+                Op::ByPart { cost, request: None, charges }
+            }
             Ask::Repeat(back) => self.repeat(*back, 0),
             Ask::Misuse(back) => self.repeat(*back, 1),
             Ask::AcquireEach(costs) => {
@@ -147,6 +160,12 @@ impl Memory {
             Some(&Request { asked: Asked::Acquire(cost), id, remember_us }) => {
                 Op::Request { cost: cost.saturating_add(extra), id, remember_us }
             }
+            Some(&Request { asked: Asked::ByPart(cost), id, remember_us }) => {
+                let costs = cost.parts().expect("it is by part");
+                let costs: Vec<u64> = costs.iter().map(|cost| cost.saturating_add(extra)).collect();
+                let cost = PartCost::by_part(&costs).expect("as many");
+                Op::ByPart { cost, request: Some((id, remember_us)), charges: true }
+            }
             Some(&Request { asked: Asked::Adjust(adjustment), id, remember_us }) => {
                 let adjustment = if extra > 0 { other(adjustment) } else { adjustment };
                 Op::Adjust { adjustment, request: Some((id, remember_us)) }
@@ -166,16 +185,35 @@ impl Memory {
         }
     }
 
+    /// Returns the costs of the parts, some zero, and those of logs equal.
+    fn by_part(&self, costs: &[Option<Cost>]) -> PartCost {
+        let parts = &self.limits.parts;
+        let log = parts.iter().position(|part| part.kind == Kind::SlidingLog);
+        let cost = |at: usize, config: &Config| {
+            let at = log.filter(|_| config.kind == Kind::SlidingLog).unwrap_or(at);
+            let cost = costs[at % costs.len()];
+            cost.map_or(0, |cost| self.cost_of(cost, parts[at].capacity(), self.each[at]))
+        };
+        let mut all: Vec<u64> = parts.iter().enumerate().map(|(at, it)| cost(at, it)).collect();
+        if all.iter().all(|cost| *cost == 0) {
+            all = vec![1; parts.len()];
+        }
+        PartCost::by_part(&all).expect("as many as a limit has")
+    }
+
     fn cost(&self, cost: Cost) -> u64 {
-        let capacity = self.limits.capacity();
+        self.cost_of(cost, self.limits.capacity(), self.remaining)
+    }
+
+    fn cost_of(&self, cost: Cost, capacity: u64, remaining: u64) -> u64 {
         let units = match cost {
             Cost::Units(units) => units,
             Cost::Eighths(eighths) => {
                 u64::try_from(u128::from(capacity) * u128::from(eighths) / 8).expect("a part of it")
             }
             Cost::Capacity(offset) => capacity.saturating_add_signed(offset),
-            Cost::Remaining(offset) => self.remaining.saturating_add_signed(offset),
-            Cost::Used(offset) => (capacity - self.remaining).saturating_add_signed(offset),
+            Cost::Remaining(offset) => remaining.saturating_add_signed(offset),
+            Cost::Used(offset) => (capacity - remaining).saturating_add_signed(offset),
         };
         units.max(1)
     }
@@ -207,10 +245,13 @@ impl Memory {
             Op::Change(limits) => {
                 self.limits = limits.clone();
                 self.remaining = self.remaining.min(limits.capacity());
+                self.each = limits.parts.iter().map(|part| part.capacity()).collect();
                 None
             }
             Op::Request { remember_us, .. } => Some(*remember_us),
-            Op::Adjust { request, .. } => request.map(|(_, remember_us)| remember_us),
+            Op::Adjust { request, .. } | Op::ByPart { request, .. } => {
+                request.map(|(_, remember_us)| remember_us)
+            }
             _ => None,
         };
         if let Some(remember_us) = request
@@ -236,6 +277,7 @@ impl Memory {
 
     fn learn_times(&mut self, now_us: u64, answer: &Answer) {
         self.remaining = answer.remaining;
+        self.each = answer.each().into_iter().map(|(_, remaining)| remaining).collect();
         self.fresh_us = now_us.saturating_add(answer.reset_after_us);
         if let Some(retry_after_us) = answer.retry_after_us() {
             self.retry_us = now_us.saturating_add(retry_after_us);

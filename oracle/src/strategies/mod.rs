@@ -5,6 +5,7 @@
 //! trace keeps its meaning; [`Trace::play`] turns it into operations at times.
 
 mod adjustments;
+mod by_part;
 mod changes;
 mod configs;
 mod memory;
@@ -21,6 +22,10 @@ use crate::subject::{Op, Outcome, Subject};
 use memory::Memory;
 
 pub use adjustments::{adjusted_trace, adjustment_steps, unrepeated_adjusted_trace};
+pub use by_part::{
+    adjusted_by_part_trace, by_part_steps, by_part_trace, changing_by_part_trace,
+    unrepeated_by_part_trace,
+};
 pub use changes::{any_limits, changing_trace};
 pub use configs::{config, limits};
 pub use requests::{remember, request_steps, request_trace, unrepeated_request_trace};
@@ -91,6 +96,8 @@ pub enum Ask {
     Misuse(usize),
     /// Acquires several costs in one call.
     AcquireEach(Vec<Cost>),
+    /// Acquires, or peeks, with a cost for each part, in turns; `None` for zero.
+    ByPart(Vec<Option<Cost>>, ByPart),
     /// Takes a turn of one cost.
     TakeTurn(Cost, Patience),
     /// Cancels the turn that was taken this many turns before the latest.
@@ -105,6 +112,17 @@ pub enum Ask {
     Under(Limits),
     /// Resets the key.
     Reset,
+}
+
+/// How a request by part is made.
+#[derive(Clone, Copy, Debug)]
+pub enum ByPart {
+    /// Without an id.
+    Acquire,
+    /// Under a new id that is remembered for this span.
+    Once(Lasting),
+    /// As a peek.
+    Peek,
 }
 
 /// An adjustment.

@@ -9,8 +9,8 @@ use crate::config::{Kind, Shape};
 use crate::place::{Place, Time};
 use crate::properties::{self, equals_the_model, property_on};
 use crate::strategies::{
-    Trace, adjusted_trace, any_turn_trace, changing_trace, forward, mixed_turn_trace,
-    request_trace, trace,
+    Trace, adjusted_by_part_trace, adjusted_trace, any_turn_trace, by_part_trace,
+    changing_by_part_trace, changing_trace, forward, mixed_turn_trace, request_trace, trace,
 };
 use crate::subject::Limiter;
 use crate::{large_logs, largest_counts, reservations, stored};
@@ -67,6 +67,15 @@ pub fn changes_of_limits_are_one_machine_in_three_places(place: &impl Place) {
     check(place, "three_way_changes", 2 * DEFAULT_CASES, changing_trace(2 * STEPS));
 }
 
+pub fn costs_by_part_are_one_machine_in_three_places(place: &impl Place) {
+    let traces = prop_oneof![
+        by_part_trace(2 * STEPS),
+        adjusted_by_part_trace(2 * STEPS),
+        changing_by_part_trace(2 * STEPS),
+    ];
+    check(place, "three_way_by_part", 2 * DEFAULT_CASES, traces);
+}
+
 pub fn turns_of_the_leaky_bucket_are_one_machine_in_three_places(place: &impl Place) {
     check(place, "three_way_turns", DEFAULT_CASES, mixed_turn_trace(2 * STEPS));
 }
@@ -91,9 +100,20 @@ pub fn d12_keys_are_independent(place: &impl Place) {
 }
 
 pub fn reservations_are_the_same_in_three_places(place: &impl Place) {
-    let input = (reservations::trace(30), Time::any(5));
-    let cases = 2 * DEFAULT_CASES;
-    property_on(place, "three_way_reservations", cases, &input, |(trace, time)| {
+    same_reservations(place, "three_way_reservations", reservations::trace(30));
+}
+
+pub fn reservations_by_part_are_the_same_in_three_places(place: &impl Place) {
+    same_reservations(place, "three_way_reservations_by_part", reservations::by_part_trace(30));
+}
+
+fn same_reservations(
+    place: &impl Place,
+    name: &str,
+    traces: impl Strategy<Value = reservations::Trace>,
+) {
+    let input = (traces, Time::any(5));
+    property_on(place, name, 2 * DEFAULT_CASES, &input, |(trace, time)| {
         // Its calendars contradict each other, which shows whether an expired record is still there.
         if place.is_behind_a_seam() && trace.limit.has_calendar() {
             return Ok(());

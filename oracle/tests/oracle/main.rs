@@ -2,6 +2,7 @@
 //! simulated store. No test here starts a server. Mutants of the core are judged by these tests.
 
 mod adjustments;
+mod by_part;
 mod fenced;
 mod flows;
 mod latch;

@@ -7,7 +7,8 @@ use lockage_oracle::key::Slot;
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::properties::{Check, cases, kills, property};
 use lockage_oracle::reservations::{
-    estimates, only_the_first_settlement_changes_anything, settled_is_as_if_charged, trace,
+    by_part_estimates, by_part_trace, estimates, only_the_first_settlement_changes_anything,
+    settled_is_as_if_charged, trace,
 };
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
@@ -22,6 +23,31 @@ fn a_settled_reservation_is_as_if_its_true_cost_had_been_charged() {
 }
 
 #[test]
+fn d15_each_part_is_as_if_its_true_cost_had_been_charged() {
+    property("settled_by_part", cases(4_000), &by_part_estimates(STEPS), |estimates| {
+        settled_is_as_if_charged(&mut Slot::default(), &estimates)
+    });
+}
+
+#[test]
+fn only_the_first_settlement_by_part_changes_the_record() {
+    property("settled_once_by_part", cases(2_500), &by_part_trace(STEPS), |trace| {
+        only_the_first_settlement_changes_anything(&mut Model::new(Time::Store), &trace)
+    });
+}
+
+#[test]
+fn a_settlement_that_ends_the_step_of_another_part_is_killed() {
+    killed(
+        ScriptId::LimiterSettle,
+        "if part.is_bucket and reserved(i) == 0 then",
+        "if false then",
+        |key, estimates| settled_is_as_if_charged(key, estimates),
+        by_part_estimates(STEPS),
+    );
+}
+
+#[test]
 fn only_the_first_settlement_changes_the_record() {
     property("settled_once", cases(5_000), &trace(STEPS), |trace| {
         only_the_first_settlement_changes_anything(&mut Model::new(Time::Store), &trace)
@@ -32,7 +58,7 @@ fn only_the_first_settlement_changes_the_record() {
 fn a_settlement_that_counts_twice_is_killed() {
     killed(
         ScriptId::LimiterSettle,
-        "store_reservation(1, 2 * reservation.till - reservation.made, actual, {reservation.cost}, {unpack(reply, 4)})",
+        "store_reservation(is_by_part and 3 or 1, 2 * reservation.till - reservation.made, costs, estimates, {unpack(reply, 4)})",
         "",
         |key, trace| only_the_first_settlement_changes_anything(key, trace),
         trace(STEPS),

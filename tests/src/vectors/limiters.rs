@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CalendarWindow, CancelTurn, Decision, Limit, Peek, RequestId,
-    Reservation, Reset, SetLimit, Settle, StoredLimit, TakeTurn, Ticket, Timestamp, Turn, Verdict,
-    WithStoredLimit,
+    Acquire, AcquireEach, Adjust, CalendarWindow, CancelTurn, Cost, Decision, Limit, Peek,
+    RequestId, Reservation, Reset, SetLimit, Settle, StoredLimit, TakeTurn, Ticket, Timestamp,
+    Turn, Verdict, WithStoredLimit,
 };
 use lockage_sim::engine::bounded;
 use serde_json::Value;
@@ -71,7 +71,12 @@ const KINDS: [(&str, [&str; 3]); 8] = [
     ),
 ];
 
-const OTHERS: [(&str, &str, Story); 4] = [
+const OTHERS: [(&str, &str, Story); 5] = [
+    (
+        "costs-by-part",
+        "fixed-window 3/min + token-bucket 90_000/min + sliding-window 2_000_000/day",
+        by_part,
+    ),
     ("days", "calendar-window 10/day in Europe/Berlin", days),
     ("many-requests", "token-bucket 100/min burst 20", many_requests),
     ("stored-limits", "token-bucket 10/s burst 20", stored_limits),
@@ -237,6 +242,46 @@ fn days(key: &mut Recorder) {
     key.record("acquire 1 of a caller that is two days behind", &asked);
 }
 
+/// Costs by part: admitted, denied by one part, with a part that does not count, with an id, reserved and settled, with
+/// logs, and of another number of parts than the stored limit.
+fn by_part(key: &mut Recorder) {
+    _ = key.by_part("+1+60000+60000");
+    _ = key.by_part("+1+60000+60000");
+    _ = key.by_part("+1+90001+1");
+    _ = key.by_part("+0+30000+0");
+    key.now_us += 1;
+    let cost = |text: &str| text.parse::<Cost>().expect("well formed");
+    let (limit, hour) = (key.limit(), Duration::from_secs(3600));
+    key.record("peek +1+1+1", &Peek::by_part(limit, cost("+1+1+1")));
+    key.now_us += 60_000_000;
+    let own = Acquire::by_part(limit, cost("+1+2+3")).expect("above 0");
+    let once = own.with_request(RequestId::from_u128(1), hour).expect("in range");
+    key.record("acquire +1+2+3 as a request with an id", &once);
+    key.record("acquire +1+2+3 as a request with an id, repeated", &once);
+    let other = Acquire::by_part(limit, cost("+1+2+4")).expect("above 0");
+    let other = other.with_request(RequestId::from_u128(1), hour).expect("in range");
+    key.record("acquire +1+2+4 as a request with this id", &other);
+    let reserve = own.reserve(RequestId::from_u128(2), hour).expect("in range");
+    let reserved = key.record("reserve +1+2+3", &reserve).expect("it is decided");
+    let reservation = reserved.reservation.expect("it is admitted");
+    let settle = |text| Settle::by_part(limit, &reservation, cost(text));
+    key.record("settle it for +1+0+5", &settle("+1+0+5"));
+    key.record("settle it for +1+0+5, repeated", &settle("+1+0+5"));
+    key.record("settle it for +1+0+4", &settle("+1+0+4"));
+    let logs: Limit = "sliding-log 3/s + leaky-bucket 1/s queue 9 + sliding-log 9/min"
+        .parse()
+        .expect("well formed");
+    let of_logs = Acquire::by_part(logs, cost("+2+0+2")).expect("above 0");
+    key.record("reset", &Reset);
+    key.record("acquire +2+0+2 under logs and a queue", &of_logs);
+    key.record("acquire +2+0+2 under logs and a queue, again", &of_logs);
+    key.record(
+        "set fixed-window 3/min",
+        &SetLimit::new("fixed-window 3/min".parse().expect("a limit")),
+    );
+    key.record("acquire +1+2+3 under the stored limit", &WithStoredLimit::new(own));
+}
+
 /// Turns in a queue: taken within a longest wait, and given back or not.
 fn turns(key: &mut Recorder) {
     assert_eq!(key.take(2, u64::MAX).ticket, None, "it has its turn at once");
@@ -272,6 +317,12 @@ impl Recorder {
 
     fn acquire(&mut self, cost: u64) -> Decision {
         let command = self.asked(cost);
+        self.record(&format!("acquire {cost}"), &command).expect("it is decided")
+    }
+
+    fn by_part(&mut self, cost: &str) -> Decision {
+        let of_parts = cost.parse().expect("well formed");
+        let command = Acquire::by_part(self.limit(), of_parts).expect("above 0");
         self.record(&format!("acquire {cost}"), &command).expect("it is decided")
     }
 

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use crate::decision::{Decision, Origin, Verdict};
 use crate::limit::Limit;
+use crate::limiter::Cost;
 
 /// When a number of permits can be had after a decision, without other consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +23,17 @@ const NOW: Forecast = Forecast { after: Duration::ZERO, is_sure: true };
 impl Forecast {
     /// Returns when `total` permits can be had after a decision on `cost` under `limit`, if that is known. More than
     /// the capacity come one after the other.
-    pub(super) fn of(limit: Option<&Limit>, decision: &Decision, cost: u64, total: u64) -> Self {
+    pub(super) fn of(limit: Option<&Limit>, decision: &Decision, cost: u64, total: &Cost) -> Self {
+        let cost = Cost::from(cost);
         let denied = match decision.verdict {
-            Verdict::Denied { retry_after, .. } if total >= cost || decision.is_blocked() => {
+            Verdict::Denied { retry_after, .. }
+                if cost.is_within(total) || decision.is_blocked() =>
+            {
                 Some(retry_after)
             }
             _ => None,
         };
-        if denied.is_none() && total <= decision.remaining {
+        if denied.is_none() && total.is_within(&decision.remaining.into()) {
             return NOW;
         }
         let by_limit = limit.and_then(|limit| by_limit(limit, decision, total));
@@ -43,19 +47,21 @@ impl Forecast {
 }
 
 /// Returns the forecast by the store's decision under this limit.
-fn by_limit(limit: &Limit, decision: &Decision, total: u64) -> Option<Forecast> {
+fn by_limit(limit: &Limit, decision: &Decision, total: &Cost) -> Option<Forecast> {
     if decision.origin != Origin::Store || decision.limit != limit.capacity() {
         return None;
     }
     let parts = limit.parts();
     if parts.len() == 1 {
-        return Some(of_part(limit, decision.remaining, decision.reset_after, total));
+        let (remaining, reset_after) = (decision.remaining, decision.reset_after);
+        return Some(of_part(limit, remaining, reset_after, total.of_part(0)));
     }
     if parts.len() != decision.parts.len() {
         return None;
     }
-    let each = parts.zip(&decision.parts);
-    let each = each.map(|(limit, part)| of_part(&limit, part.remaining, part.reset_after, total));
+    let each = parts.zip(&decision.parts).enumerate().map(|(at, (limit, part))| {
+        of_part(&limit, part.remaining, part.reset_after, total.of_part(at))
+    });
     each.reduce(|one, other| Forecast {
         after: one.after.max(other.after),
         is_sure: one.is_sure && other.is_sure,

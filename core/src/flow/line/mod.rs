@@ -11,6 +11,7 @@ use self::forecast::Forecast;
 use super::{backoff, part_of};
 use crate::decision::{Decision, DenialReason, Origin, Verdict};
 use crate::limit::Limit;
+use crate::limiter::Cost;
 
 /// The growth of pauses with each denial.
 const GROWTH: u32 = 4;
@@ -219,7 +220,7 @@ impl Line {
             return self.ask(index, now);
         }
         if now >= deadline || (is_new || is_first) && self.comes_too_late(index) {
-            return match self.denial(self.total_before(index, cost), cost, now) {
+            return match self.denial(&self.total_before(index, cost).into(), &cost.into(), now) {
                 Some(decision) => {
                     self.remove(index);
                     Look::Denied(decision)
@@ -243,7 +244,7 @@ impl Line {
         self.failures = 0;
         let Place { cost, deadline, call, asked_at: at, is_outdated, .. } = self.places[index];
         // Only then does a denial show that other processes take permits.
-        let was_sure = self.due(cost).is_sure;
+        let was_sure = self.due(&cost.into()).is_sure;
         if decision.verdict != Verdict::Never && !is_outdated {
             let (decision, limit) = (decision.clone(), limit.copied());
             self.known = Some(Known { decision, cost, limit, call, at });
@@ -308,16 +309,21 @@ impl Line {
     }
 
     /// Returns the denial of a request that comes now and does not wait; `None` if it is to ask the store. It is denied
-    /// unless it would be admitted after all in line.
-    pub fn overtaking(&self, cost: u64, now: Duration) -> Option<Decision> {
+    /// unless it would be admitted after all in line. A part that it asks for nothing does not count.
+    pub fn overtaking(&self, cost: impl Into<Cost>, now: Duration) -> Option<Decision> {
         if self.wanted == 0 || self.silent_until() <= now {
             return None;
         }
-        let total = clamped(self.wanted + u128::from(cost));
-        let due = self.due(total);
+        let cost = cost.into();
+        let is_by_part = cost.parts().is_some();
+        let total = cost.map(|_, cost| match cost {
+            0 if is_by_part => 0,
+            cost => clamped(self.wanted + u128::from(cost)),
+        });
+        let due = self.due(&total);
         match due.is_sure && due.after <= now {
             true => None,
-            false => self.denial(total, cost, now),
+            false => self.denial(&total, &cost, now),
         }
     }
 
@@ -332,7 +338,7 @@ impl Line {
     }
 
     /// Returns when these permits can be had, by the clock of the line.
-    fn due(&self, total: u64) -> Forecast {
+    fn due(&self, total: &Cost) -> Forecast {
         let Some(Known { decision, cost, limit, call, at }) = &self.known else {
             return Forecast { after: Duration::ZERO, is_sure: false };
         };
@@ -350,12 +356,12 @@ impl Line {
     fn comes_too_late(&self, index: usize) -> bool {
         let Place { cost, deadline, .. } = self.places[index];
         let is_never = self.known.as_ref().is_some_and(|known| cost > known.decision.limit);
-        is_never || self.due(self.total_before(index, cost)).after > deadline
+        is_never || self.due(&self.total_before(index, cost).into()).after > deadline
     }
 
     /// Returns when the first caller that does not ask does so; `None` while it has to wait for an answer.
     fn asks_at(&self, first: &Place) -> Option<Duration> {
-        let due = self.due(clamped(self.asked + u128::from(first.cost)));
+        let due = self.due(&clamped(self.asked + u128::from(first.cost)).into());
         let has_room = self.asking >> self.failures.min(31) == 0;
         // While other processes take permits, later permits are not for the callers in line.
         (due.is_sure && self.denials == 0 || has_room)
@@ -410,7 +416,7 @@ impl Line {
     }
 
     /// Returns the denial of a cost that is this total with those before it. Those count as admitted first.
-    fn denial(&self, total: u64, cost: u64, now: Duration) -> Option<Decision> {
+    fn denial(&self, total: &Cost, cost: &Cost, now: Duration) -> Option<Decision> {
         let known = self.known.as_ref()?;
         let due = self.due(total).after.saturating_sub(now).max(Duration::from_micros(1));
         // Rounded up, as all spans of decisions are whole microseconds.
@@ -422,7 +428,7 @@ impl Line {
             Verdict::Denied { reason, .. } => reason,
             Verdict::Allowed | Verdict::Never => DenialReason::Limit,
         };
-        decision.verdict = match cost > decision.limit {
+        decision.verdict = match is_above(cost, &decision) {
             true => Verdict::Never,
             false => Verdict::Denied { retry_after, reason },
         };
@@ -433,6 +439,14 @@ impl Line {
         }
         (decision.origin, decision.shadow) = (Origin::Line, None);
         Some(decision)
+    }
+}
+
+/// Returns whether a cost is above a capacity, by a decision on the limit.
+fn is_above(cost: &Cost, decision: &Decision) -> bool {
+    match cost.for_all() {
+        Some(cost) => cost > decision.limit,
+        None => (decision.parts.iter().enumerate()).any(|(at, part)| cost.of_part(at) > part.limit),
     }
 }
 

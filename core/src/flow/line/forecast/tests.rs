@@ -63,7 +63,7 @@ fn for_each_decision(limit: &str, check: impl Fn(Forecast, Duration, u64, u64)) 
             let decision = desk.decide(cost);
             let served = desk.clone().served(3 * capacity as usize);
             for (total, last) in (1..).zip(served) {
-                let forecast = Forecast::of(Some(&desk.limit), &decision, cost, total);
+                let forecast = Forecast::of(Some(&desk.limit), &decision, cost, &total.into());
                 match decision.verdict {
                     // D2: so much is not there before.
                     Verdict::Denied { retry_after, .. } if total >= cost => {
@@ -128,13 +128,13 @@ fn windows_are_forecast_as_late_as_is_certain() {
         let mut desk = Desk::new(limit);
         let decision = desk.decide(used);
         for (total, after) in expected {
-            let forecast = Forecast::of(Some(&desk.limit), &decision, used, total);
+            let forecast = Forecast::of(Some(&desk.limit), &decision, used, &total.into());
             assert_eq!(forecast.after, millis(after), "{limit}: {total} after {used}");
         }
     }
     let mut desk = Desk::new("calendar-window 5/day");
     let decision = desk.decide(5);
-    let forecast = |total| Forecast::of(Some(&desk.limit), &decision, 5, total);
+    let forecast = |total: u64| Forecast::of(Some(&desk.limit), &decision, 5, &total.into());
     assert_eq!([1, 6].map(forecast), [Forecast { after: day - START, is_sure: false }; 2]);
 }
 
@@ -145,7 +145,7 @@ fn another_decision_forecasts_what_it_has_and_no_more() {
     let own = desk.decide(4);
     let later = Forecast { after: millis(10), is_sure: true };
     let unknown = Forecast { after: Duration::ZERO, is_sure: false };
-    assert_eq!(Forecast::of(Some(&desk.limit), &own, 4, 3), later);
+    assert_eq!(Forecast::of(Some(&desk.limit), &own, 4, &3.into()), later);
     let elsewhere = Decision { origin: Origin::Fallback, ..own.clone() };
     let other_limit = Decision { limit: 7, ..own.clone() };
     let two: Limit = "token-bucket 100/s burst 6 + fixed-window 9/s".parse().unwrap();
@@ -158,13 +158,13 @@ fn another_decision_forecasts_what_it_has_and_no_more() {
         (&own, Some(&two)),
         (&one_part, Some(&two)),
     ] {
-        let [has, more] = [2, 3].map(|total| Forecast::of(limit, decision, 4, total));
+        let [has, more] = [2, 3].map(|total: u64| Forecast::of(limit, decision, 4, &total.into()));
         assert_eq!((has, more), (NOW, unknown), "{limit:?}: {decision:?}");
     }
     // D2, of a block: whatever the limit has, nothing comes before its end, and it may be prolonged.
     let reason = DenialReason::Blocked;
     let verdict = Verdict::Denied { retry_after: millis(70), reason };
     let blocked = Decision { verdict, ..own };
-    let forecast = Forecast::of(Some(&desk.limit), &blocked, 4, 1);
+    let forecast = Forecast::of(Some(&desk.limit), &blocked, 4, &1.into());
     assert_eq!(forecast, Forecast { after: millis(70), is_sure: false });
 }
