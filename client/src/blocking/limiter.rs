@@ -11,7 +11,7 @@ use super::{Blocking, Thread, block_on};
 use crate::error::Error;
 use crate::key::KeyError;
 use crate::limiter::{
-    DenyCache, DenyCacheStats, Fallback, Limiter, Prefetch, PrefetchStats, ShadowStats,
+    DenyCache, DenyCacheStats, Fallback, Limiter, PartCosts, Prefetch, PrefetchStats, ShadowStats,
     StoredLimits,
 };
 use crate::observer::Observer;
@@ -73,13 +73,13 @@ macro_rules! facts {
 
 /// Declares the verbs that a [`BlockingLimiter`] shares with its inner [`Limiter`].
 macro_rules! verbs {
-    ($($verb:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+    ($($verb:ident$(<$costs:lifetime>)?($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(
             #[doc = concat!("Does what [`Limiter::", stringify!($verb), "`] does, and blocks the thread meanwhile.")]
             ///
             /// # Errors
             /// [`Error`].
-            pub fn $verb(&self $(, $argument: $type)*) -> Result<$result, Error> {
+            pub fn $verb$(<$costs>)?(&self $(, $argument: $type)*) -> Result<$result, Error> {
                 block_on(self.0.$verb($($argument),*))
             }
         )*
@@ -139,6 +139,12 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         try_acquire_once(id: &str, cost: u64, request: RequestId, window: Duration) -> Decision;
         try_acquire_each(id: &str, costs: &[u64]) -> Vec<Decision>;
         peek(id: &str, cost: u64) -> Decision;
+        try_acquire_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Decision;
+        try_acquire_parts_once<'a>(id: &str, costs: impl Into<PartCosts<'a>>, request: RequestId, window: Duration) -> Decision;
+        peek_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Decision;
+        reserve_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>, hold: Duration) -> Reserved;
+        reserve_parts_as<'a>(id: &str, costs: impl Into<PartCosts<'a>>, request: RequestId, hold: Duration) -> Reserved;
+        commit_parts<'a>(id: &str, reservation: &Reservation, actual: impl Into<PartCosts<'a>>) -> Settlement;
         take_turn(id: &str, cost: u64) -> Turn;
         cancel_turn(id: &str, ticket: Ticket) -> Cancellation;
         take_up_to(id: &str, most: u64) -> Adjusted;

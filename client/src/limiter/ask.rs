@@ -3,7 +3,9 @@
 use std::slice::{from_mut, from_ref};
 use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireEach, Decision, Peek, RequestId, Reserve, Reserved, Turn};
+use lockage_core::{
+    Acquire, AcquireEach, Cost, Decision, Peek, RequestId, Reserve, Reserved, Turn,
+};
 
 use super::limit_source::LimitSource;
 use crate::error::Error;
@@ -16,7 +18,7 @@ pub(super) struct Ask<'a> {
     pub(super) key: &'a Key,
     pub(super) source: &'a LimitSource,
     /// One, or several with [`Mode::Each`].
-    pub(super) costs: &'a [u64],
+    pub(super) costs: &'a [Cost],
     pub(super) mode: Mode<'a>,
     /// How long the caller waits to be admitted, beyond which a denial is final.
     pub(super) patience: Duration,
@@ -57,7 +59,7 @@ impl<'a> Ask<'a> {
         id: &'a str,
         key: &'a Key,
         source: &'a LimitSource,
-        costs: &'a [u64],
+        costs: &'a [Cost],
         mode: Mode<'a>,
     ) -> Self {
         let (patience, latest_turn, name, goes_alone) = (Duration::ZERO, None, None, false);
@@ -94,17 +96,17 @@ impl<'a> Ask<'a> {
         self.single_cost().filter(|_| !self.goes_alone)
     }
 
-    /// Returns the cost of a plain acquire.
+    /// Returns the cost of a plain acquire, unless it is by part.
     pub(super) fn single_cost(&self) -> Option<u64> {
         match (self.mode, self.costs) {
-            (Mode::Acquire, &[cost]) => Some(cost),
+            (Mode::Acquire, [cost]) => cost.for_all(),
             _ => None,
         }
     }
 
     /// Returns the command of a plain acquire.
     pub(super) fn acquire(&self) -> Result<Acquire, Error> {
-        let mut command = Acquire::new(self.source.nominal(), self.costs[0])?;
+        let mut command = Acquire::by_part(self.source.nominal(), self.costs[0])?;
         if let Some(latest) = self.latest_turn {
             command = command.within(latest);
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::Step;
-use lockage_core::{Adjust, Adjusted, Decision, LimitCommand, TakeTurn};
+use lockage_core::{Adjust, Adjusted, Cost, Decision, LimitCommand, TakeTurn};
 
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
@@ -34,7 +34,7 @@ impl<S: Store> Limiter<S> {
     pub(super) async fn decide(
         &self,
         id: &str,
-        costs: &[u64],
+        costs: &[Cost],
         mode: Mode<'_>,
     ) -> Result<Answer, Error> {
         let observer = self.options.observer.as_ref().filter(|_| mode.charges());
@@ -86,7 +86,7 @@ impl<S: Store> Limiter<S> {
                     }
                 }
                 permits::Step::Ask(asking) => {
-                    let costs = [cost + asking.ahead()];
+                    let costs = [(cost + asking.ahead()).into()];
                     let whole = Ask { costs: &costs, name: None, goes_alone: true, ..*ask };
                     let decision = self.ask(&whole).await?.decision();
                     match asking.answered(decision, ask.source) {
@@ -190,7 +190,7 @@ impl<S: HasTimeout> Limiter<S> {
         // One id for all attempts: a late copy of one that was denied is charged instead of a later one, not in
         // addition.
         let name = self.options.idempotency.as_ref().map(|idempotency| idempotency.name());
-        let costs = [cost];
+        let costs = [cost.into()];
         let ask = Ask { name, ..Ask::new(id, &key, &self.source, &costs, Mode::Acquire) };
         loop {
             // In shadow mode nothing is denied, so no caller waits.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use lockage_core::{ConfigError, Decision, DenialReason, Origin, Verdict};
+use lockage_core::{ConfigError, Cost, Decision, DenialReason, Origin, Part, Verdict};
 
 use super::ask::{Answer, Ask};
 use super::deny_cache::{DenyCache, DenyCacheStats};
@@ -41,9 +41,10 @@ impl Denials {
         if !ask.takes_known_denial() {
             return None;
         }
-        let least = *ask.costs.iter().min()?;
+        // Several costs are each for all parts.
+        let least = ask.costs.iter().min_by_key(|cost| cost.most())?;
         self.known(ask.key, ask.source, least, ask.patience, |denial, now| {
-            Answer::of(ask, ask.costs.iter().map(|&cost| denial.answer(cost, now)))
+            Answer::of(ask, ask.costs.iter().map(|cost| denial.answer(cost, now)))
         })
     }
 
@@ -53,7 +54,7 @@ impl Denials {
         &self,
         key: &Key,
         source: &LimitSource,
-        cost: u64,
+        cost: &Cost,
         patience: Duration,
         answer: impl FnOnce(&Denial, Duration) -> T,
     ) -> Option<T> {
@@ -69,7 +70,7 @@ impl Denials {
     /// Learns from the store's answer. A denial for want of an early turn does not hold for callers that take a later
     /// one.
     pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
-        for (&cost, decision) in ask.costs.iter().zip(answer.decisions()) {
+        for (cost, decision) in ask.costs.iter().zip(answer.decisions()) {
             let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
             if ask.latest_turn.is_none_or(is_for_all) {
                 self.learn(ask.key, ask.source, ticket, cost, decision);
@@ -82,7 +83,7 @@ impl Denials {
         key: &Key,
         source: &LimitSource,
         ticket: Ticket,
-        cost: u64,
+        cost: &Cost,
         decision: &Decision,
     ) {
         let now = (self.now)();
@@ -95,7 +96,7 @@ impl Denials {
         if let Verdict::Denied { retry_after, reason } = decision.verdict {
             let until = not_after(ticket.sent, retry_after);
             let denial = Denial {
-                cost,
+                cost: *cost,
                 until,
                 believed_until: until.min(ticket.sent.saturating_add(self.max_age)),
                 reset_at: not_after(ticket.sent, decision.reset_after),
@@ -159,13 +160,13 @@ impl Shard {
         &mut self,
         key: &Key,
         source: &LimitSource,
-        cost: u64,
+        cost: &Cost,
         patience: Duration,
         now: Duration,
     ) -> Option<&Denial> {
         let known = self.denials.get(key).filter(|denial| {
-            let telling = denial.cost == cost || denial.until.saturating_sub(now) > patience;
-            denial.holds(now) && denial.cost <= cost && denial.source == *source && telling
+            let telling = denial.cost == *cost || denial.until.saturating_sub(now) > patience;
+            denial.holds(now) && denial.cost.is_within(cost) && denial.source == *source && telling
         });
         match known {
             Some(_) => self.hits += 1,
@@ -176,20 +177,29 @@ impl Shard {
 
     /// Drops the denial that this decision contradicts. If the decision is the older one, the store is asked once more
     /// than needed.
-    fn correct(&mut self, key: &Key, cost: u64, decision: &Decision) {
-        let admitted = if decision.is_allowed() { cost } else { 0 };
-        let fits = decision.remaining.max(admitted);
-        if self.denials.peek(key).is_some_and(|known| known.cost <= fits) {
+    fn correct(&mut self, key: &Key, cost: &Cost, decision: &Decision) {
+        let left = |(at, part): (usize, &Part), known: &Cost| known.of_part(at) <= part.remaining;
+        let fits = |known: &Cost| {
+            let is_left = match &decision.parts[..] {
+                _ if decision.is_blocked() => false,
+                [] => known.is_within(&decision.remaining.into()),
+                parts => parts.iter().enumerate().all(|part| left(part, known)),
+            };
+            is_left || decision.is_allowed() && known.is_within(cost)
+        };
+        if self.denials.peek(key).is_some_and(|known| fits(&known.cost)) {
             self.denials.pop(key);
         }
     }
 
-    /// Keeps the denial of the smallest cost, and of equal costs the one that lasts longer.
+    /// Keeps the denial of the smallest cost, and of equal costs the one that lasts longer; of costs by part neither of
+    /// which is within the other, the latest.
     fn keep(&mut self, key: &Key, denial: Denial, now: Duration) {
         let better = |known: &Denial| {
             let longer = known.cost == denial.cost && known.believed_until >= denial.believed_until;
             let same = known.source == denial.source;
-            same && known.holds(now) && (known.cost < denial.cost || longer)
+            let smaller = known.cost != denial.cost && known.cost.is_within(&denial.cost);
+            same && known.holds(now) && (smaller || longer)
         };
         if !denial.holds(now) || self.denials.peek(key).is_some_and(better) {
             return;
@@ -202,7 +212,7 @@ impl Shard {
 /// Times are the runtime's.
 pub(super) struct Denial {
     /// The smallest cost that is denied.
-    cost: u64,
+    cost: Cost,
     /// Not after the store admits the cost.
     until: Duration,
     /// `until`, or earlier, when the denial is too old.
@@ -225,9 +235,9 @@ impl Denial {
     }
 
     /// Returns the decision on `cost`, which is at least this one's.
-    pub(super) fn answer(&self, cost: u64, now: Duration) -> Decision {
+    pub(super) fn answer(&self, cost: &Cost, now: Duration) -> Decision {
         let after = |time: Duration| whole_micros(time.saturating_sub(now));
-        let (verdict, turn_after) = match cost > self.decision.limit {
+        let (verdict, turn_after) = match cost.exceeds(&self.decision) {
             true => (Verdict::Never, Duration::ZERO),
             false => {
                 let retry_after = after(self.until);
@@ -237,7 +247,7 @@ impl Denial {
         let mut decision = self.decision.clone();
         (decision.verdict, decision.turn_after) = (verdict, turn_after);
         // A peek of zero is denied on a blocked key.
-        decision.remaining = self.cost.saturating_sub(1);
+        decision.remaining = self.cost.most().saturating_sub(1);
         decision.reset_after = after(self.reset_at);
         decision.origin = Origin::DenyCache;
         decision

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage_core::flow::CircuitBreakerConfig;
 use lockage_core::{
-    Acquire, AcquireEach, Command, ConfigError, Decision, Limit, MAX_SLOW_COSTS, Origin, Peek,
-    StoredLimit, Timestamp, Verdict,
+    Acquire, AcquireEach, Command, ConfigError, Cost, Decision, Limit, MAX_SLOW_COSTS, Origin,
+    Peek, StoredLimit, Timestamp, Verdict,
 };
 
 use super::ask::{Answer, Ask};
@@ -136,8 +136,8 @@ impl Fallback {
     fn decide(&self, known: &Known, ask: &Ask<'_>) -> Result<Vec<Decision>, StoreError> {
         let Ask { key, costs, .. } = *ask;
         let now = ask.source.now();
-        let each = |decide: &dyn Fn(u64) -> Result<Decision, StoreError>| {
-            costs.iter().map(|&cost| decide(cost)).collect()
+        let each = |decide: &dyn Fn(&Cost) -> Result<Decision, StoreError>| {
+            costs.iter().map(decide).collect()
         };
         let probe_every = self.circuit_breaker.probe_every();
         let (of, store) = match &self.instead {
@@ -156,12 +156,13 @@ impl Fallback {
         if !ask.mode.charges() {
             return each(&|cost| store.peek(limit, key, cost));
         }
-        match ask.latest_turn {
-            None => store.acquire(limit, key, costs),
-            Some(latest) => each(&|cost| {
+        let for_all: Option<Vec<u64>> = costs.iter().map(Cost::for_all).collect();
+        match (ask.latest_turn, for_all) {
+            (None, Some(costs)) => store.acquire(limit, key, &costs),
+            (latest, _) => each(&|cost| {
                 let command =
-                    Acquire::new(limit, cost).expect("checked before the store was asked");
-                store.acquire_one(key, &command.within(latest))
+                    Acquire::by_part(limit, *cost).expect("checked before the store was asked");
+                store.acquire_one(key, &latest.map_or(command, |latest| command.within(latest)))
             }),
         }
     }
@@ -169,7 +170,7 @@ impl Fallback {
 
 fn denied(
     limit: Limit,
-    cost: u64,
+    cost: &Cost,
     now: Timestamp,
     retry_after: Duration,
 ) -> Result<Decision, StoreError> {
@@ -182,9 +183,9 @@ fn denied(
 }
 
 /// Returns the decision on a key that was never used.
-pub(super) fn unused(limit: Limit, cost: u64, now: Timestamp) -> Result<Decision, StoreError> {
-    let mut decision = Peek::new(limit, cost).apply(&mut None, now)?;
-    if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::new(limit, cost)) {
+pub(super) fn unused(limit: Limit, cost: &Cost, now: Timestamp) -> Result<Decision, StoreError> {
+    let mut decision = Peek::by_part(limit, *cost).apply(&mut None, now)?;
+    if let (Verdict::Allowed, Ok(acquire)) = (decision.verdict, Acquire::by_part(limit, *cost)) {
         decision = acquire.apply(&mut None, now)?;
     }
     Ok(decision)
@@ -194,7 +195,7 @@ pub(super) fn unused(limit: Limit, cost: u64, now: Timestamp) -> Result<Decision
 trait Decide: Send + Sync {
     fn acquire(&self, limit: Limit, key: &Key, costs: &[u64]) -> Result<Vec<Decision>, StoreError>;
     fn acquire_one(&self, key: &Key, command: &Acquire) -> Result<Decision, StoreError>;
-    fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError>;
+    fn peek(&self, limit: Limit, key: &Key, cost: &Cost) -> Result<Decision, StoreError>;
 }
 
 impl<S: BlockingStore> Decide for S {
@@ -211,8 +212,8 @@ impl<S: BlockingStore> Decide for S {
         self.execute(key, command, Duration::MAX)
     }
 
-    fn peek(&self, limit: Limit, key: &Key, cost: u64) -> Result<Decision, StoreError> {
-        self.execute(key, &Peek::new(limit, cost), Duration::MAX)
+    fn peek(&self, limit: Limit, key: &Key, cost: &Cost) -> Result<Decision, StoreError> {
+        self.execute(key, &Peek::by_part(limit, *cost), Duration::MAX)
     }
 }
 

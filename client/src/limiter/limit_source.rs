@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{
-    CalendarWindow, Clock, Command, FixedWindow, Limit, LimitCommand, Peek, RecordError,
-    ReplyError, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
+    CalendarWindow, Clock, Command, ConfigError, Cost, CostError, FixedWindow, Limit, LimitCommand,
+    NameError, Peek, RecordError, ReplyError, StoredLimit, StoredLimitOutcome, Timestamp,
+    WithStoredLimit,
 };
 
 use super::calendar::bounded_at;
+use super::part_costs::PartCosts;
 use super::stored_limits::{Followed, Known, StoredLimits};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
@@ -102,6 +104,31 @@ impl LimitSource {
             Origin::Stored(_) => {
                 FixedWindow::new(1, Duration::from_secs(1)).expect("one in a second").into()
             }
+        }
+    }
+
+    /// Returns the cost of a request, checked under a given limit. Under a stored one, names are those of the default,
+    /// and the store checks that the limit has as many parts.
+    pub(super) fn cost(&self, costs: PartCosts<'_>) -> Result<Cost, CostError> {
+        let given = self.limit();
+        let named = given.or_else(|| Some(self.followed()?.limits.default?.limit()));
+        let cost = match costs {
+            PartCosts::ByPlace(costs) => Cost::by_part(costs)?,
+            PartCosts::ByName(costs) => Cost::named(&named.unwrap_or(self.nominal()), costs)?,
+        };
+        given.map_or(Ok(()), |limit| cost.check(&limit))?;
+        Ok(cost)
+    }
+
+    /// Refuses names in a limit to store that are not those of the default, in its order.
+    pub(super) fn check_names(&self, limit: &Limit) -> Result<(), ConfigError> {
+        let default = self.followed().and_then(|followed| followed.limits.default);
+        let default = default.map(|default| default.limit());
+        let names: Vec<&str> = default.iter().flat_map(Limit::part_names).collect();
+        let differs = |(at, name): (usize, &str)| names.get(at) != Some(&name);
+        match limit.part_names().enumerate().position(differs) {
+            Some(at) => Err(ConfigError::Name { part: at + 1, error: NameError::NotDefault }),
+            None => Ok(()),
         }
     }
 

@@ -115,7 +115,7 @@ impl Lines {
         let lines = self.shards.of(ask.key);
         let Callers { line, now, .. } = lines.get(&subject)?;
         let now = now();
-        let denials = ask.costs.iter().map(|&cost| line.overtaking(cost, now));
+        let denials = ask.costs.iter().map(|cost| line.overtaking(*cost, now));
         denials.collect::<Option<Vec<_>>>().map(|denials| Answer::of(ask, denials))
     }
 }

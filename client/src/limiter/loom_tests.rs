@@ -33,7 +33,7 @@ fn source() -> LimitSource {
 }
 
 fn denied() -> Decision {
-    let mut decision = unused(limit(), 1, Timestamp::EPOCH).unwrap();
+    let mut decision = unused(limit(), &1.into(), Timestamp::EPOCH).unwrap();
     (decision.verdict, decision.remaining) = (Verdict::denied(SECOND * 30), 0);
     decision
 }
@@ -50,7 +50,7 @@ fn denials_before_a_refund_are_not_cached() {
             thread::spawn(move || {
                 let ticket = denials.ticket(&key);
                 asked.store(true, Ordering::SeqCst);
-                denials.learn(&key, &source(), ticket, 1, &denied());
+                denials.learn(&key, &source(), ticket, &1.into(), &denied());
             })
         };
         // The store has executed the refund by now.
@@ -58,7 +58,7 @@ fn denials_before_a_refund_are_not_cached() {
         denials.forget(&key);
         learner.join().unwrap();
         let tell = |denial: &Denial, now| denial.answer(1, now);
-        let answer = denials.known(&key, &source(), 1, Duration::ZERO, tell);
+        let answer = denials.known(&key, &source(), &1.into(), Duration::ZERO, tell);
         assert!(!was_asked_before || answer.is_none(), "{answer:?}");
     });
 }
@@ -112,7 +112,7 @@ fn asking<'a>(permits: &'a Permits, key: &'a Key) -> Asking<'a> {
 }
 
 fn granted() -> Decision {
-    unused(limit(), 1, Timestamp::EPOCH).unwrap()
+    unused(limit(), &1.into(), Timestamp::EPOCH).unwrap()
 }
 
 /// E7: held permits are spent once, and never after the clock shows the end of their lease.

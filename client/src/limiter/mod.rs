@@ -19,12 +19,14 @@ mod line;
 mod loom_tests;
 mod observed;
 mod options;
+mod part_costs;
 mod permits;
 mod prefetch;
 mod shadow;
 mod shards;
 mod stored_limits;
 mod verbs;
+mod verbs_by_part;
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,11 +43,13 @@ pub use ipv6_network::Ipv6Network;
 pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
-    Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite,
+    Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite, Cost,
     CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, IntervalBucket, LeakyBucket, MINUTE,
-    Origin, ParseError, Part, RequestId, Reservation, Reserve, Reserved, SECOND, Scope, Settle,
-    Settlement, SlidingLog, SlidingWindow, StoredLimit, Ticket, TokenBucket, Turn, Zone,
+    NameError, Origin, ParseError, Part, PartName, RequestId, Reservation, Reserve, Reserved,
+    SECOND, Scope, Settle, Settlement, SlidingLog, SlidingWindow, StoredLimit, Ticket, TokenBucket,
+    Turn, Zone,
 };
+pub use part_costs::PartCosts;
 pub use prefetch::{Prefetch, PrefetchStats};
 pub use shadow::ShadowStats;
 pub use stored_limits::StoredLimits;

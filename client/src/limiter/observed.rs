@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockage_core::Cost;
+
 use super::ask::Answer;
 use crate::error::Error;
 use crate::observer::{DecisionEvent, Observer, Subject, bind, elapsed};
@@ -35,18 +37,19 @@ impl Observed {
 
 impl Watch<'_> {
     /// Reports the answer that the caller gets.
-    pub(super) fn end(self, id: &str, costs: &[u64], answer: &Result<Answer, Error>) {
+    pub(super) fn end(self, id: &str, costs: &[Cost], answer: &Result<Answer, Error>) {
         let Watch { observed: Observed { policy, observer }, waits, begin } = self;
         let elapsed = elapsed(&**observer, begin);
-        let report = |cost, result| {
+        let report = |cost: &Cost, result| {
+            let cost = cost.most();
             observer.decision(&DecisionEvent { policy, id, cost, result, waits, elapsed });
         };
         match answer {
             Ok(answer) => {
                 let decided = costs.iter().zip(answer.decisions());
-                decided.for_each(|(&cost, decision)| report(cost, Ok(decision)));
+                decided.for_each(|(cost, decision)| report(cost, Ok(decision)));
             }
-            Err(error) => costs.iter().for_each(|&cost| report(cost, Err(error))),
+            Err(error) => costs.iter().for_each(|cost| report(cost, Err(error))),
         }
     }
 }

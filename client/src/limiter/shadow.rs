@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use lockage_core::{Decision, Origin, Verdict};
+use lockage_core::{Cost, Decision, Origin, Verdict};
 
 use super::ask::{Answer, Ask};
 use super::fallback::unused;
@@ -76,7 +76,7 @@ impl Shadow {
         }
         self.stats().failed += ask.costs.len() as u64;
         (self.observer)(ask.id, Err(&error));
-        Ok(Answer::of(ask, ask.costs.iter().map(|&cost| undecided(ask, cost))))
+        Ok(Answer::of(ask, ask.costs.iter().map(|cost| undecided(ask, cost))))
     }
 
     pub(super) fn stats(&self) -> MutexGuard<'_, ShadowStats> {
@@ -93,13 +93,13 @@ fn let_through(decision: &mut Decision) {
 }
 
 /// Returns the decision on a key that was never used, whatever the cost.
-fn undecided(ask: &Ask<'_>, cost: u64) -> Decision {
+fn undecided(ask: &Ask<'_>, cost: &Cost) -> Decision {
     let unknown = || Decision::new(Verdict::Allowed, 0, 0, Duration::ZERO);
     let source = ask.source;
     let limit = source.known(ask.key).and_then(|known| source.bounded(known.limit).ok());
-    let mut decision = limit.map_or_else(unknown, |limit| {
-        unused(limit, cost, source.now()).expect("an empty slot holds nothing to refuse")
-    });
+    // A stored limit may have other parts than the request has costs.
+    let of_limit = limit.and_then(|limit| unused(limit, cost, source.now()).ok());
+    let mut decision = of_limit.unwrap_or_else(unknown);
     (decision.verdict, decision.origin) = (Verdict::Allowed, Origin::Fallback);
     decision
 }

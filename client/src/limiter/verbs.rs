@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, CostError, Decision,
+    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, CostError, Decision,
     MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, Reset, SetLimit, Settle, Settlement,
     StoredLimit, Ticket, Turn,
 };
@@ -56,7 +56,7 @@ impl<S: Store> Limiter<S> {
         window: Duration,
     ) -> Result<Decision, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?.with_request(request, window)?;
-        self.decide(id, &[cost], Mode::Repeat(&command)).await.map(Answer::decision)
+        self.decide(id, &[cost.into()], Mode::Repeat(&command)).await.map(Answer::decision)
     }
 
     /// Decides several requests for `id` in one call, and returns a decision for each. They are decided in order, at
@@ -75,7 +75,8 @@ impl<S: Store> Limiter<S> {
             return Err(CostError::TooMany { count: costs.len(), most: MAX_SLOW_COSTS }.into());
         }
         let command = AcquireEach::new(self.source.nominal(), costs.to_vec())?;
-        self.decide(id, costs, Mode::Each(&command)).await.map(Answer::each)
+        let costs: Vec<Cost> = costs.iter().copied().map(Cost::from).collect();
+        self.decide(id, &costs, Mode::Each(&command)).await.map(Answer::each)
     }
 
     /// Returns the decision that [`Limiter::try_acquire`] would make now, and charges nothing. A `cost` of zero asks
@@ -87,7 +88,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`].
     pub async fn peek(&self, id: &str, cost: u64) -> Result<Decision, Error> {
         let command = Peek::new(self.source.nominal(), cost);
-        self.decide(id, &[cost], Mode::Peek(&command)).await.map(Answer::decision)
+        self.decide(id, &[cost.into()], Mode::Peek(&command)).await.map(Answer::decision)
     }
 
     /// Admits a request to a turn in the queue of a [`LeakyBucket`](crate::limiter::LeakyBucket), with a ticket to give
@@ -116,7 +117,7 @@ impl<S: Store> Limiter<S> {
     /// [`Error`]. A denial is not an error.
     pub async fn take_turn(&self, id: &str, cost: u64) -> Result<Turn, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?;
-        self.decide(id, &[cost], Mode::TakeTurn(&command)).await.map(Answer::turn)
+        self.decide(id, &[cost.into()], Mode::TakeTurn(&command)).await.map(Answer::turn)
     }
 
     /// Gives a turn of `id` back, as if it had never been asked for. That is possible if no request was admitted since,
@@ -239,7 +240,7 @@ impl<S: Store> Limiter<S> {
         hold: Duration,
     ) -> Result<Reserved, Error> {
         let command = Acquire::new(self.source.nominal(), cost)?.reserve(request, hold)?;
-        self.decide(id, &[cost], Mode::Reserve(&command)).await.map(Answer::reserved)
+        self.decide(id, &[cost.into()], Mode::Reserve(&command)).await.map(Answer::reserved)
     }
 
     /// Charges `id` a request's real cost instead of its estimate. Later decisions are as if the real cost had been
@@ -388,7 +389,7 @@ impl<S: Store> Limiter<S> {
         let watch = self.options.observer.as_ref().map(|observer| observer.begin(true));
         let answer = self.wait(id, cost, timeout).await.map(Answer::One);
         if let Some(watch) = watch {
-            watch.end(id, &[cost], &answer);
+            watch.end(id, &[cost.into()], &answer);
         }
         answer.map(Answer::decision)
     }
@@ -416,6 +417,7 @@ impl<S: Store> Limiter<S> {
         if self.source.limit().is_some() {
             return Err(Error::GivenLimit);
         }
+        self.source.check_names(&limit.limit())?;
         let command = command(self.source.bounded_stored(limit)?);
         let key = Key::under(&self.prefix, id)?;
         let _forgetting = self.forgetting(&key, Change::Key);
@@ -428,6 +430,7 @@ impl<S: Store> Limiter<S> {
 }
 
 /// Checks the cost of a plain acquire, whose command is made when it is sent.
-fn positive(cost: u64) -> Result<u64, CostError> {
-    if cost == 0 { Err(CostError::Zero) } else { Ok(cost) }
+pub(super) fn positive(cost: impl Into<Cost>) -> Result<Cost, CostError> {
+    let cost = cost.into();
+    if cost.most() == 0 { Err(CostError::Zero) } else { Ok(cost) }
 }

@@ -124,7 +124,7 @@ pub struct DecisionEvent<'a> {
     pub policy: &'a str,
     /// The requested id: never a label.
     pub id: &'a str,
-    /// The requested cost.
+    /// The requested cost; of one by part, the largest for any part.
     pub cost: u64,
     /// The caller's answer. [`Decision::origin`] is the place where it was made.
     pub result: Result<&'a Decision, &'a Error>,

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::decision::Decision;
 use crate::error::{CostError, RecordError};
 use crate::limit::{Composite, Limit, PartName, Single};
 use crate::record::read_number;
@@ -86,6 +87,16 @@ impl Cost {
     /// Returns the largest cost for any part.
     pub fn most(&self) -> u64 {
         self.costs.iter().copied().max().unwrap_or_default()
+    }
+
+    /// Returns whether it is above a capacity, by a decision on the limit.
+    pub fn exceeds(&self, decision: &Decision) -> bool {
+        match &decision.parts[..] {
+            parts if self.count > 0 && !parts.is_empty() => {
+                parts.iter().enumerate().any(|(place, part)| self.of_part(place) > part.limit)
+            }
+            _ => self.costs[0] > decision.limit,
+        }
     }
 
     /// Checks that it has one number for all parts of a limit, or as many as the limit has parts, and the same for all

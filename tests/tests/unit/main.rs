@@ -4,6 +4,7 @@
 mod addresses;
 mod any_store;
 mod blocking_locks;
+mod by_part;
 mod calendar;
 mod circles;
 mod coalescing;

@@ -63,7 +63,7 @@ fn costs(command: &AcquireEach) -> impl Iterator<Item = u64> {
 
 fn decision(remaining: u64) -> Decision {
     let limit = "fixed-window 10/s".parse().unwrap();
-    let unused = crate::limiter::fallback::unused(limit, 1, Timestamp::EPOCH);
+    let unused = crate::limiter::fallback::unused(limit, &1.into(), Timestamp::EPOCH);
     let mut decision = unused.unwrap();
     decision.remaining = remaining;
     decision

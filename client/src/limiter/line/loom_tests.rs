@@ -34,7 +34,7 @@ type Store = Mutex<(u64, Vec<u64>)>;
 
 /// Takes permits from the store, and returns the decision.
 fn ask(store: &Store, cost: u64) -> Decision {
-    let mut decision = unused(limit(), cost, Timestamp::EPOCH).unwrap();
+    let mut decision = unused(limit(), &cost.into(), Timestamp::EPOCH).unwrap();
     let (left, admitted) = &mut *crate::sync::lock(store);
     match left.checked_sub(cost) {
         Some(less) => {

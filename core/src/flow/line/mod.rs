@@ -428,7 +428,7 @@ impl Line {
             Verdict::Denied { reason, .. } => reason,
             Verdict::Allowed | Verdict::Never => DenialReason::Limit,
         };
-        decision.verdict = match is_above(cost, &decision) {
+        decision.verdict = match cost.exceeds(&decision) {
             true => Verdict::Never,
             false => Verdict::Denied { retry_after, reason },
         };
@@ -439,14 +439,6 @@ impl Line {
         }
         (decision.origin, decision.shadow) = (Origin::Line, None);
         Some(decision)
-    }
-}
-
-/// Returns whether a cost is above a capacity, by a decision on the limit.
-fn is_above(cost: &Cost, decision: &Decision) -> bool {
-    match cost.for_all() {
-        Some(cost) => cost > decision.limit,
-        None => (decision.parts.iter().enumerate()).any(|(at, part)| cost.of_part(at) > part.limit),
     }
 }
 
