@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
 use lockage_core::{
-    Acquire, CallTime, Command, Limit, Peek, RequestId, Reservation, SetLimit, Settle, SlidingLog,
-    StoredLimit, Timestamp, WithStoredLimit,
+    Acquire, CallTime, Command, Cost, Limit, Peek, RequestId, Reservation, SetLimit, Settle,
+    SlidingLog, StoredLimit, Timestamp, WithStoredLimit,
 };
 use lockage_redis::Call;
 use redis::Cmd;
@@ -102,6 +102,7 @@ pub(crate) fn own() -> Vec<Case> {
     ] {
         cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
+    cases.extend(three_parts());
     cases.extend(large_logs());
     cases.push(new_keys());
     cases.extend(with_id());
@@ -249,6 +250,30 @@ const COPIES: &str = "for key = ARGV[1], ARGV[2] do
 end";
 
 /// Returns the case of requests on keys that were never used.
+/// Returns cases of three parts: with one cost for all, and with one for each.
+fn three_parts() -> Vec<Case> {
+    let text = |amount: u64| {
+        format!(
+            "fixed-window {amount}/day + token-bucket {amount}/day + sliding-window {amount}/day"
+        )
+    };
+    let name = "three parts";
+    let mut cases = Vec::new();
+    for (outcome, by_part, amount) in [
+        ("admitted", None, 10_000_000),
+        ("admitted, a cost each", Some([1, 2, 3]), 10_000_000),
+        ("denied", None, 1),
+        ("denied, a cost each", Some([1, 0, 1]), 1),
+    ] {
+        let limit: Limit = text(amount).parse().expect("a limit");
+        let cost = by_part.map_or(1.into(), |costs| Cost::by_part(&costs).expect("three"));
+        let acquire = Acquire::by_part(limit, cost).expect("above zero");
+        let before = (0..USED_UP).map(|_| call(&acquire, name)).collect();
+        cases.push(Case { before, ..case(name, outcome, move |_| call(&acquire, name)) });
+    }
+    cases
+}
+
 fn new_keys() -> Case {
     let limit: Limit = ADMITS.parse().expect("a limit");
     let acquire = Acquire::new(limit, 1).expect("above zero");
