@@ -50,6 +50,7 @@ pub mod rw_lock;
 mod script;
 pub mod semaphore;
 mod time;
+pub mod view;
 mod wake;
 mod words;
 

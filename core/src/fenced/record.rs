@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FencedRecord {
     /// The newest token that was seen.
-    pub(super) token: u64,
+    pub(crate) token: u64,
     /// When the record expires, in microseconds.
     pub(crate) until: u64,
     /// `None` if it was only read, or was removed.

@@ -14,6 +14,7 @@ mod set_limit;
 mod stored;
 mod transaction;
 mod turn;
+mod view;
 mod wire;
 mod with_stored_limit;
 
@@ -27,6 +28,7 @@ pub use reserve::{Reservation, Reserve, Reserved, Settle, Settlement};
 pub use set_limit::SetLimit;
 pub use stored::{Scope, StoredLimit};
 pub use turn::{CancelTurn, Cancellation, TakeTurn, Ticket, Turn};
+pub use view::{LimiterView, ReservationView};
 pub use with_stored_limit::{LimitCommand, StoredLimitOutcome, WithStoredLimit};
 
 pub(crate) use key_state::{LimitState, OneLimit};

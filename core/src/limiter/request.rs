@@ -129,6 +129,11 @@ impl Requests {
         self.all.is_empty()
     }
 
+    /// Returns the number of those that are remembered at `now`.
+    pub(super) fn count(&self, now: Timestamp) -> usize {
+        self.all.iter().filter(|request| now < request.until.min(self.until)).count()
+    }
+
     /// Returns the time from which none of them is remembered, and all are dropped.
     pub(crate) fn until(&self) -> Timestamp {
         self.until

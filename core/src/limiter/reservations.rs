@@ -211,7 +211,7 @@ pub(crate) struct ReservationRecord {
     /// When it was made or settled.
     pub(super) now: Timestamp,
     pub(super) until: Timestamp,
-    limits: Vec<Single>,
+    pub(super) limits: Vec<Single>,
     /// The other numbers of the answer: see [`wire::recall`] and [`adjust::recall`].
     told: Vec<u64>,
 }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use super::key_state::LimitState;
 use super::wire::optional;
 use crate::call::packed;
 use crate::error::{ConfigError, RecordError};
@@ -230,7 +231,7 @@ impl Policy {
         Some((Policy { terms: Terms { scope, keep_us }, until: Some(until) }, words.next()?))
     }
 
-    fn is_over(&self, now: Timestamp) -> bool {
+    pub(super) fn is_over(&self, now: Timestamp) -> bool {
         self.until.is_some_and(|until| until <= now.as_micros())
     }
 
@@ -260,8 +261,7 @@ impl fmt::Display for Policy {
 impl Record {
     /// Returns the limit that it was written under; `None` for a record that is not a limiter's.
     fn limit(&self) -> Option<Limit> {
-        let limits: Vec<Limit> = self.body.limits()?.iter().map(|part| part.limit.into()).collect();
-        Limit::all(&limits).ok()
+        limit_of(self.body.limits()?)
     }
 
     /// Returns whether some sequence of calls can have written the end of a stored limit: it is no later than the
@@ -300,6 +300,12 @@ impl Record {
             self.policy = Some(Policy { terms, until: Some(until) });
         }
     }
+}
+
+/// Returns the limit of these parts.
+pub(super) fn limit_of(parts: &[LimitState]) -> Option<Limit> {
+    let limits: Vec<Limit> = parts.iter().map(|part| part.limit.into()).collect();
+    Limit::all(&limits).ok()
 }
 
 /// Runs a command with a limit of its own, which excludes a stored one.

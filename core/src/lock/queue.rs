@@ -13,7 +13,7 @@ pub const MAX_QUEUED: usize = 100;
 
 /// Places of one owner each, the first one first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Queue(Vec<Place>);
+pub(crate) struct Queue(Vec<Place>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -29,6 +29,12 @@ impl Queue {
 
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Returns the owner and the end of each place that has not ended, the first one first.
+    pub(crate) fn places(&self, now: u64) -> impl Iterator<Item = (OwnerId, Timestamp)> {
+        let is_live = move |place: &&Place| now < place.until;
+        self.0.iter().filter(is_live).map(|place| (place.owner, place.end()))
     }
 
     /// Returns how many places come before this owner's; all of them if it has none.

@@ -21,11 +21,11 @@ pub(crate) struct LockRecord {
     pub(super) owner: OwnerId,
     pub(super) deadline: u64,
     /// The latest token that was given out.
-    pub(super) token: u64,
+    pub(crate) token: u64,
     /// The time from which the record counts as absent.
     pub(crate) keep: u64,
     /// Until when a waiter is to be woken.
-    pub(super) wake: u64,
+    pub(crate) wake: u64,
     /// By how much the token is ahead of the time of its grant.
     pub(super) ahead: u64,
     /// The latest `not_after` of the forgotten holds: an acquire that is not for later may be of one of them.
@@ -35,7 +35,7 @@ pub(crate) struct LockRecord {
     pub(super) holds: Vec<Held>,
     /// The oldest first.
     pub(super) ended: Vec<Ended>,
-    pub(super) queue: Queue,
+    pub(crate) queue: Queue,
 }
 
 /// A hold that has not ended.

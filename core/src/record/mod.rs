@@ -29,7 +29,10 @@ pub use compact::CompactRecord;
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
 use packed::pack_text;
 pub(crate) use packed::{letters, text_of};
-use text::{BLOCKED, RESERVATIONS, check_tag, push_limits, read_followed, read_limiter};
+pub(crate) use text::Head;
+use text::{
+    BLOCKED, RESERVATIONS, check_tag, push_limits, read_followed, read_limiter, read_list_head,
+};
 
 /// The record under one key: of a limiter, a reservation, a lock, a semaphore or a latch.
 ///
@@ -254,6 +257,12 @@ impl Record {
             _ => read_limiter(tag, rest, entries),
         };
         record.ok_or(RecordError::Damaged)
+    }
+
+    /// Reads the head of a limiter's record from the first element of a list.
+    pub(crate) fn read_list_head(first: &[u8]) -> Result<(Option<Policy>, Head), RecordError> {
+        let texts = entries::of_bytes(&[first]);
+        read_list_head(texts.first().map_or("", String::as_str))
     }
 
     pub(crate) fn of_lock(lock: LockRecord) -> Self {

@@ -109,8 +109,30 @@ pub(super) fn read_followed(
     Ok(record.filter(Record::has_sound_policy))
 }
 
-/// Returns the record of a limiter, whose head has `rest` after the tag.
-pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Record> {
+/// The head of a limiter's record: all of it but a log's entries, and the terms of a stored limit.
+pub(crate) struct Head {
+    pub(crate) parts: Vec<LimitState>,
+    pub(crate) blocked_until: Option<u64>,
+    pub(crate) requests: Requests,
+    pub(crate) reservations: Option<Reservations>,
+}
+
+/// Reads the head of a list, and the terms of a stored limit before it.
+pub(super) fn read_list_head(text: &str) -> Result<(Option<Policy>, Head), RecordError> {
+    let (tag, rest) = text.split_once(' ').ok_or(RecordError::OtherKind)?;
+    check_tag(tag, true)?;
+    let read = || {
+        if tag != Policy::TAG {
+            return Some((None, read_head(tag, rest)?));
+        }
+        let (policy, text) = Policy::read(rest)?;
+        let (tag, rest) = text.split_once(' ')?;
+        Some((Some(policy), read_head(tag, rest)?))
+    };
+    read().ok_or(RecordError::Damaged)
+}
+
+fn read_head(tag: &str, rest: &str) -> Option<Head> {
     let mut pieces = rest.split('|');
     let state = pieces.next()?;
     let mut pieces = pieces.peekable();
@@ -140,6 +162,12 @@ pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) ->
         }
         None => None,
     };
+    Some(Head { parts, blocked_until, requests, reservations })
+}
+
+/// Returns the record of a limiter, whose head has `rest` after the tag.
+pub(super) fn read_limiter(tag: &str, rest: &str, entries: Option<&[String]>) -> Option<Record> {
+    let Head { parts, blocked_until, requests, reservations } = read_head(tag, rest)?;
     let body = match (&parts[..], entries) {
         (&[part], None) if !part.is_log() => Body::Counter(part),
         _ => {

@@ -63,7 +63,7 @@ use crate::wake::waiting_us;
 
 pub use crate::lease::REMEMBERED;
 pub use crate::lock::{HoldId, OwnerId};
-pub(crate) use record::RwLockRecord;
+pub(crate) use record::{Grant as GrantRecord, RwLockRecord};
 
 /// The most owners that read at once.
 pub const MAX_READERS: usize = 64;

@@ -14,18 +14,18 @@ use crate::record::{read_exact, read_token};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RwLockRecord {
     /// Until when a waiting writer keeps new readers out; zero without one.
-    pub(super) kept_until: u64,
+    pub(crate) kept_until: u64,
     /// At most one writer's, and at most [`MAX_READERS`] readers'.
-    pub(super) leases: Leases<Grant, HoldEnd>,
+    pub(crate) leases: Leases<Grant, HoldEnd>,
 }
 
 /// The holds of one owner in one mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
-    pub(super) mode: Mode,
-    pub(super) owner: OwnerId,
+    pub(crate) mode: Mode,
+    pub(crate) owner: OwnerId,
     /// One to [`MAX_HOLDS`], the oldest first.
-    pub(super) holds: Vec<HoldId>,
+    pub(crate) holds: Vec<HoldId>,
     /// The latest [`bound`](crate::lease::bound) of its holds, also of those that were released.
     pub(super) bound: u64,
 }

@@ -55,7 +55,7 @@ use crate::time::Timestamp;
 use crate::wake::waiting_us;
 
 pub use crate::lease::REMEMBERED;
-pub(crate) use record::SemaphoreRecord;
+pub(crate) use record::{Permits, SemaphoreRecord};
 
 /// The most permits of one semaphore.
 pub const MAX_PERMITS: u64 = 400;

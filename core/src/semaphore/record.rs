@@ -17,8 +17,8 @@ pub(crate) type SemaphoreRecord = Leases<Permits, PermitId>;
 /// The permits of one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Permits {
-    pub(super) id: PermitId,
-    pub(super) count: u64,
+    pub(crate) id: PermitId,
+    pub(crate) count: u64,
     /// See [`bound`](crate::lease::bound).
     pub(super) bound: u64,
 }

@@ -12,4 +12,5 @@ mod reservations;
 mod strings;
 mod turns;
 mod values;
+mod views;
 mod wakes;
