@@ -77,6 +77,7 @@
 mod blocking;
 mod cluster;
 mod given;
+mod masters;
 mod open;
 mod own;
 mod pubsub;
@@ -96,6 +97,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisError, RedisResu
 pub use blocking::BlockingRedisStore;
 pub use given::{Given, Shared};
 pub use lockage::*;
+pub use masters::Master;
 pub use own::{Connection, tcp_settings};
 pub use redis;
 
@@ -159,14 +161,7 @@ impl RedisStore {
         let client = Arc::new(Mutex::new(client));
         let master = move || {
             let client = Arc::clone(&client);
-            async move {
-                let mut client = client.lock().await;
-                let error = match client.async_get_client().await.map_err(not_connected) {
-                    Err(error) if error.hint().is_some() => error,
-                    master => return master,
-                };
-                Err(no_master(error, client.async_get_sentinel_client().await))
-            }
+            async move { master_of(&mut *client.lock().await).await }
         };
         RedisStore::to(master, AsyncConnectionConfig::new())
     }
@@ -287,6 +282,15 @@ pub(crate) fn not_connected(error: RedisError) -> LinkError {
     let is_no_redis = error.kind() == ErrorKind::Parse
         || io.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
     failure(error).misconfigured(is_no_redis.then_some(NO_REDIS))
+}
+
+/// Returns a client of the master that the sentinels name.
+async fn master_of(sentinels: &mut SentinelClient) -> Result<Client, LinkError> {
+    let error = match sentinels.async_get_client().await.map_err(not_connected) {
+        Err(error) if error.hint().is_some() => error,
+        master => return master,
+    };
+    Err(no_master(error, sentinels.async_get_sentinel_client().await))
 }
 
 /// Returns the link error of sentinels without a master for this reason. The master refuses, unless a sentinel does so

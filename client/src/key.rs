@@ -1,6 +1,7 @@
 //! The keys under which limiters and locks are stored.
 
 use std::fmt;
+use std::str::FromStr;
 
 /// The key of one limiter or lock: `prefix:{id}`.
 ///
@@ -47,6 +48,24 @@ impl Key {
     }
 }
 
+/// Reads a key as it is stored: `prefix:{id}`, or a second key of the same id, such as one client's own use.
+impl FromStr for Key {
+    type Err = KeyError;
+
+    fn from_str(text: &str) -> Result<Key, KeyError> {
+        let (prefix, rest) = text.split_once(":{").ok_or(KeyError::NoKey)?;
+        let (id, second) = rest.rsplit_once('}').ok_or(KeyError::NoKey)?;
+        let key = Key::new(prefix, id)?;
+        match second.strip_prefix(':') {
+            None if second.is_empty() => Ok(key),
+            Some(client) if !client.is_empty() && !client.contains('{') => {
+                Ok(key.of_client(client))
+            }
+            _ => Err(KeyError::NoKey),
+        }
+    }
+}
+
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
@@ -79,6 +98,9 @@ pub(crate) fn check_client(client: &str) -> Result<(), KeyError> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
+    /// The text is not a stored key.
+    #[error("it is no key: keys are prefix:{{id}}, such as login:{{user:42}}")]
+    NoKey,
     /// The prefix is empty.
     #[error("the prefix is empty: name what is limited, such as \"login\"")]
     EmptyPrefix,
@@ -106,6 +128,24 @@ mod tests {
     #[test]
     fn the_id_is_the_hash_tag() {
         assert_eq!(Key::new("login", "user:42").unwrap().as_str(), "login:{user:42}");
+    }
+
+    /// Each key reads back, also with braces in its id.
+    #[test]
+    fn stored_keys_read_back() {
+        for id in ["user:42", "b}{c", "a:{b}", "{", "a}", "#38/64"] {
+            let key = Key::new("login", id).unwrap();
+            assert_eq!(key.as_str().parse(), Ok(key.clone()), "{id}");
+            let client = key.of_client("worker-1");
+            assert_eq!(client.as_str().parse(), Ok(client.clone()), "{id}");
+        }
+        for text in ["", "login", "login:{a", "login:a}", "login:{a}b", "login:{a}:", "login{a}"] {
+            assert_eq!(text.parse::<Key>(), Err(KeyError::NoKey), "{text}");
+        }
+        assert_eq!(":{a}".parse::<Key>(), Err(KeyError::EmptyPrefix));
+        assert_eq!("a{:{b}".parse::<Key>(), Err(KeyError::BraceInPrefix));
+        assert_eq!("a:{}".parse::<Key>(), Err(KeyError::EmptyId));
+        assert_eq!("a:{}}".parse::<Key>(), Err(KeyError::BraceFirstInId));
     }
 
     #[test]
