@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::{Key, Limit, Store, latch, lock, rw_lock, semaphore};
+use lockage::store::{latch, lock, rw_lock, semaphore};
+use lockage::{Key, Limit, Store};
 use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::rw_lock::{Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};

@@ -30,7 +30,7 @@ pub struct Entry {
 }
 
 /// The contents of a key.
-#[allow(clippy::large_enum_variant, reason = "most keys have a record")]
+#[expect(clippy::large_enum_variant, reason = "most keys have a record")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Contents {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockage::rw_lock::Mode;
-use lockage_core::Timestamp;
+use lockage::store::rw_lock::Mode;
 use lockage_core::view::{LimiterView, View};
+use lockage_core::{Cost, Timestamp};
 use serde_json::{Value, json};
 
 use crate::admin::{Contents, Entry, Hold, Role, holds};
@@ -42,19 +42,24 @@ pub(super) fn merged(mut first: Value, second: Value) -> Value {
     first
 }
 
+/// Returns a number, or a list with one for each part.
+fn cost(cost: Cost) -> Value {
+    cost.parts().map_or_else(|| json!(cost.most()), |parts| json!(parts))
+}
+
 fn contents(view: &View, with_value: bool) -> Value {
     let all = || -> Vec<Value> { holds(view).iter().map(hold).collect() };
     match view {
         View::Limiter(it) => limiter(it),
         View::Reservation(it) => json!({
             "limit": it.limit.to_string(),
-            "estimate": it.cost,
-            "settled": it.settled,
+            "estimate": cost(it.cost),
+            "settled": it.settled.map(cost),
             "until_us": it.until.as_micros(),
         }),
         View::Lock(it) => {
             let place = |(owner, until): &(_, Timestamp)| {
-                let owner: &lockage::lock::OwnerId = owner;
+                let owner: &lockage::locks::OwnerId = owner;
                 json!({ "owner": owner.to_string(), "until_us": until.as_micros() })
             };
             json!({

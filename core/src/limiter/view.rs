@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::cost::Cost;
 use super::key_state::LimitState;
 use super::peek::Peek;
 use super::reservations::{ReservationRecord, Stage};
@@ -39,9 +40,9 @@ pub struct ReservationView {
     /// The limit that it was made under.
     pub limit: Limit,
     /// The estimate that was charged.
-    pub cost: u64,
+    pub cost: Cost,
     /// The true cost, once it is settled.
-    pub settled: Option<u64>,
+    pub settled: Option<Cost>,
     /// The latest time to settle it; once it is settled, until when the answer is remembered.
     pub until: Timestamp,
 }

@@ -164,12 +164,12 @@ fn a_reservation_shows_its_estimate_and_then_its_cost() {
     let reserve = Acquire::new(limit, 5).unwrap().reserve(id, hold).unwrap();
     let reserved = reserve.apply_beside(&mut slot, &mut beside, at(1)).unwrap();
     let Some(View::Reservation(open)) = view(&beside, 2) else { panic!() };
-    assert_eq!((open.limit, open.cost, open.settled), (limit, 5, None));
+    assert_eq!((open.limit, open.cost, open.settled), (limit, 5.into(), None));
     assert_eq!(open.until, at(60_000_001));
     let settle = Settle::new(limit, &reserved.reservation.unwrap(), 2);
     _ = settle.apply_beside(&mut slot, &mut beside, at(3)).unwrap();
     let Some(View::Reservation(settled)) = view(&beside, 4) else { panic!() };
-    assert_eq!((settled.cost, settled.settled), (5, Some(2)));
+    assert_eq!((settled.cost, settled.settled), (5.into(), Some(2.into())));
 }
 
 #[test]

@@ -128,17 +128,17 @@ async fn a_fallback_and_shadow_mode_decide_by_part() {
     let closed = away().with_fallback(Fallback::closed()).unwrap();
     assert!(!closed.try_acquire_parts("a", &[0, 1]).await.unwrap().is_allowed());
 
-    let shadow = Limiter::new(MemoryStore::new(), llm()).in_shadow();
+    let shadow = Limiter::new(MemoryStore::new(), llm()).with_shadow();
     let denied = shadow.try_acquire_parts("a", &[4, 1]).await.unwrap();
     assert_eq!((denied.is_allowed(), denied.would_deny()), (true, true));
-    let undecided = away().in_shadow().try_acquire_parts("a", &[1, 20]).await.unwrap();
+    let undecided = away().with_shadow().try_acquire_parts("a", &[1, 20]).await.unwrap();
     assert_eq!((undecided.origin, left(&undecided)), (Origin::Fallback, vec![2, 40]));
 }
 
 #[tokio::test]
 async fn coalescing_and_prefetch_send_requests_by_part_alone() {
     let store = RetryStore::new(MemoryStore::new(), Tokio, SECOND);
-    let limiter = Limiter::new(store, llm()).with_coalescing(Tokio, 10).unwrap();
+    let limiter = Limiter::new(store, llm()).with_coalescing(10).unwrap();
     assert_eq!(left(&limiter.try_acquire_parts("a", &[1, 20]).await.unwrap()), [2, 40]);
     assert_eq!(limiter.coalescing().unwrap().requests, 0);
 }

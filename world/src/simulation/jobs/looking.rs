@@ -156,19 +156,18 @@ impl<P: Place> Life<P> {
 
     /// Calls the store, which answers: after a few answers the fallback no longer stands in.
     async fn ask_the_store(&self) {
-        // Permits taken ahead answer some of the calls.
-        let ahead = self.plan.options.prefetch.map_or(0, |(permits, _)| permits);
-        for _ in 0..6 * (1 + ahead) {
-            self.is_asked().await;
+        for call in 0..6 {
+            self.is_asked(call).await;
             self.runtime.sleep(Duration::from_secs(1)).await;
         }
-        if !(self.is_asked().await && self.is_asked().await) {
+        if !(self.is_asked(6).await && self.is_asked(7).await) {
             self.place.saw(Seen::Wrong { what: "probe: the store is not asked".to_owned() });
         }
     }
 
-    async fn is_asked(&self) -> bool {
-        match self.limiter.try_acquire("probe", 1).await {
+    /// Each call is for an id of its own, for which no permits were taken ahead.
+    async fn is_asked(&self, call: u32) -> bool {
+        match self.limiter.try_acquire(&format!("probe{call}"), 1).await {
             Ok(decision) => decision.origin != Origin::Fallback,
             Err(error) => {
                 self.probe_failed(&error);
