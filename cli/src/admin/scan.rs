@@ -94,7 +94,7 @@ const START: &[u8] = b"0";
 
 impl Scan<'_> {
     /// Returns the next records; `None` after the last ones. Keys that are not of the form that lockage gives them are
-    /// left out, as are keys whose slot is moving.
+    /// left out. One whose slot has just moved is [`Contents::Moved`](super::Contents::Moved) here.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -138,7 +138,7 @@ impl Scan<'_> {
         let request = Request::new("SCAN").with(&self.cursor);
         let request = request.with("MATCH").with(pattern).with("COUNT").with(COUNT);
         let began = Instant::now();
-        let reply = self.admin.ask(self.masters.start, request.clone()).await?;
+        let reply = self.admin.ask(self.masters.start, request).await?;
         let Reply::List(parts) = reply else { return Err(unexpected().into()) };
         let [Reply::Bytes(cursor), Reply::List(keys)] = &parts[..] else {
             return Err(unexpected().into());
