@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockage::store::{latch, lock, rw_lock, semaphore};
 use lockage::{Key, Limit, Store};
 use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::rw_lock::{Mode, RwLock};
@@ -10,7 +9,7 @@ use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::view::{LimiterView, View};
 use lockage_core::{
     Adjust, Adjusted, Command, LimitCommand, Reset, SetLimit, StoredLimit, StoredLimitOutcome,
-    Timestamp, WithStoredLimit,
+    Timestamp, WithStoredLimit, latch, lock, rw_lock, semaphore,
 };
 
 use super::{Admin, AdminError, Entry, Refusal, bounded};

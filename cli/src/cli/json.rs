@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockage::store::rw_lock::Mode;
-use lockage_core::view::{LimiterView, View};
 use lockage_core::{Cost, Timestamp};
+use lockage_core::rw_lock::Mode;
+use lockage_core::view::{LimiterView, View};
 use serde_json::{Value, json};
 
 use crate::admin::{Contents, Entry, Hold, Role, holds};
@@ -59,7 +59,7 @@ fn contents(view: &View, with_value: bool) -> Value {
         }),
         View::Lock(it) => {
             let place = |(owner, until): &(_, Timestamp)| {
-                let owner: &lockage::locks::OwnerId = owner;
+                let owner: &lockage_core::lock::OwnerId = owner;
                 json!({ "owner": owner.to_string(), "until_us": until.as_micros() })
             };
             json!({

@@ -86,7 +86,7 @@ pub(super) fn held(hold: &Hold, now: Timestamp) -> String {
 /// Returns how something is held, in a word.
 pub(super) fn role(hold: &Hold) -> &'static str {
     match &hold.role {
-        Role::Side(_, lockage::store::rw_lock::Mode::Read, _) => "read",
+        Role::Side(_, lockage_core::rw_lock::Mode::Read, _) => "read",
         Role::Side(..) => "written",
         _ => "held",
     }
