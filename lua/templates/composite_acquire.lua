@@ -48,21 +48,9 @@ else
   end
 end
 
-local each   -- the cost of each, of a request with one for each
-if size == head + 8 + 8 * count and struct.unpack('<d', call, head + 1) == 0 then
-  each = {struct.unpack(sub(DOUBLES, 1, 1 + count), call, head + 9)}
-  local most = 0
-  for i = 1, count do
-    local cost = each[i]
-    if not (cost >= 0 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-    if cost > most then most = cost end
-  end
-  if most == 0 then return redis.error_reply(WRONG_CALL) end
-end
-
--- What counts of each now, and the largest cost that all of them admit; of a cost for each, what is left of the least.
+-- What counts of each now, and the largest cost that all of them admit.
 local state = {0, 0, 0, 0}   -- the new one: of two limits four numbers or more
-local c, o, s, p, least = 3, 3 + configs, 1, 1, $EXACT
+local c, o, s, least = 3, 3 + configs, 1, $EXACT
 rest = letters
 while rest ~= 0 do
   local kind, wrong, left = rest % 256
@@ -83,34 +71,30 @@ while rest ~= 0 do
     c, o, s = c + $CONFIGS, o + $STATES, s + $STATES
   $end
   end
-  if each then
-    -- What is not asked for anything fits also where more than all is used.
-    left, p = each[p] > 0 and left - each[p] or 0, p + 1
-  end
   if left < least then least = left end
   rest = (rest - kind) / 256
 end
 local reply = struct.pack(numbers == 4 and '<ddddd' or sub(DOUBLES, 1, 2 + numbers), now, unpack(state))
 
-local charged, at = 0, 1 + head
-if each then
-  if least >= 0 then charged = 1 end
-  at = size + 1
+local cost, at = 0, 1 + head   -- what is charged to all
+local fewest                   -- the least that is charged to one, where the request has a cost for each
+if size > head + 8 and struct.unpack('<d', call, at) == 0 then
+  $charge_each
+else
+  repeat
+    local one
+    one, at = struct.unpack('<d', call, at)
+    if not (one >= 1 and one % 1 == 0) then return redis.error_reply(WRONG_CALL) end
+    if one <= least then cost, least = cost + one, least - one end
+  until at > size
+  if cost == 0 then return reply end
 end
-while at <= size do
-  local cost
-  cost, at = struct.unpack('<d', call, at)
-  if not (cost >= 1 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
-  if cost <= least then charged, least = charged + cost, least - cost end
-end
-if charged == 0 then return reply end
 
 -- Each is charged. The record is kept for as long as any of them, and its expiry stays where the old one was kept so long.
-local cost, new_till, old_till = charged, 0, record and 0
-c, o, s, p, rest = 3, 3 + configs, 1, 1, letters
+local new_till, old_till = 0, record and 0
+c, o, s, rest = 3, 3 + configs, 1, letters
 while rest ~= 0 do
   local kind, till, span, is_kept = rest % 256
-  if each then cost, p = each[p], p + 1 end
   $for_each_plain
   $elseif kind == $LETTER then   -- $TAG
     local $config = $config_at
@@ -119,15 +103,6 @@ while rest ~= 0 do
     $counted_at = $counted
     $span
     $keep
-    if cost == 0 then
-      -- Its end may be another than that of what was charged.
-      $is_kept
-      if not is_kept then old_till = nil end
-      is_kept = nil
-      if $counted == 0 then
-        $unused
-      end
-    end
     if till > new_till then new_till = till end
     $state = $old_at
     if old_till then
@@ -146,6 +121,9 @@ while rest ~= 0 do
   end
   rest = (rest - kind) / 256
 end
+if fewest == 0 then
+  $keep_each
+end
 local new_state = struct.pack(numbers == 4 and '<dddd' or sub(DOUBLES, 1, 1 + numbers), unpack(state))
 if new_till == old_till then
   -- Where it begins: to print a number costs as much as to read the record.
@@ -156,3 +134,55 @@ else
   redis.call('SET', key, record, 'PX', math.ceil((new_till - now) / 1000) + skew)
 end
 return reply
+
+-- @charge_each
+-- Behind a 0 stands a cost for each, not all 0: all are charged, or none where one does not fit.
+if size ~= head + 8 + 8 * count then return redis.error_reply(WRONG_CALL) end
+local each = {struct.unpack(count == 3 and '<ddd' or count == 2 and '<dd' or '<dddd', call, at + 8)}
+local p, most, is_denied = 1, 0, nil
+fewest, c, s, rest = $EXACT, 3, 1, letters
+while rest ~= 0 do
+  local kind, cost, left = rest % 256, each[p], nil
+  $for_each_plain
+  $elseif kind == $LETTER then   -- $TAG
+    local $config = $config_at
+    local $state = $state_at
+    $left
+    $counted = $counted + $COST
+    $counted_at = $counted
+    c, s, p = c + $CONFIGS, s + $STATES, p + 1
+  $end
+  end
+  if not (cost >= 0 and cost % 1 == 0) then return redis.error_reply(WRONG_CALL) end
+  -- What is asked for nothing fits also where more than all is used.
+  if cost > left and cost > 0 then is_denied = true end
+  if cost > most then most = cost end
+  if cost < fewest then fewest = cost end
+  rest = (rest - kind) / 256
+end
+if most == 0 then return redis.error_reply(WRONG_CALL) end
+if is_denied then return reply end
+
+-- @keep_each
+-- What was asked for nothing may be unused, or used by more than fits: it is then kept until another time, and the expiry is
+-- set anew.
+c, s, new_till, rest = 3, 1, 0, letters
+while rest ~= 0 do
+  local kind, till, span, is_kept = rest % 256
+  $for_each_plain
+  $elseif kind == $LETTER then   -- $TAG
+    local $config = $config_at
+    local $state = $state_at
+    $span
+    $keep
+    if $counted == 0 then
+      $unused
+    end
+    $is_kept
+    c, s = c + $CONFIGS, s + $STATES
+  $end
+  end
+  if till > new_till then new_till = till end
+  if not is_kept then old_till = nil end
+  rest = (rest - kind) / 256
+end

@@ -70,7 +70,7 @@ pub trait Model {
     }
 }
 
-/// What one part is asked for.
+/// The request to one part.
 #[derive(Clone, Copy)]
 struct Asking {
     cost: i128,

@@ -46,7 +46,7 @@ pub fn d10_a_lost_record_grants_one_allowance(
     })
 }
 
-/// What each part admitted: times in microseconds, and costs.
+/// The admissions of each part: times in microseconds, and costs.
 struct Admitted(Vec<Vec<(u64, i128)>>);
 
 impl Admitted {

@@ -31,7 +31,7 @@ pub(super) struct Memory {
     /// The number of turns that were taken.
     turns: usize,
     remaining: u64,
-    /// What remains of each part.
+    /// The rest of each part.
     each: Vec<u64>,
     /// The requests with an id, each once.
     requests: Vec<Request>,
