@@ -64,7 +64,7 @@ pub struct BlockingStripedLocks<S>(StripedLocks<Blocking<S>, Thread>);
 /// A held lock, permits, or side of a read-write lock: [`LockGuard`] for blocking callers.
 ///
 /// Dropping it releases it: that blocks until the store answers, for at most its timeout. Without an answer by then,
-/// the release is repeated in the background.
+/// or before it is [due](LockHandle::hold_at_least), the release is left to the background.
 #[must_use = "dropped, it gives the lock back"]
 pub struct BlockingGuard<S: BlockingStore + 'static>(Option<LockGuard<Blocking<S>, Thread>>);
 
@@ -216,6 +216,7 @@ impl<S: BlockingStore + 'static> BlockingLock<S> {
     as_there! { LockHandle:
         as_owner(owner: OwnerId) -> Self = BlockingHandle;
         fair() -> Self = BlockingHandle;
+        hold_at_least(shortest: Duration) -> Result<Self, ConfigError> = around;
     }
     as_there! { await LockHandle:
         inspect() -> lock::Inspection;
@@ -308,8 +309,7 @@ macro_rules! guard {
 
         impl<S: BlockingStore + 'static> Drop for $guard<S> {
             fn drop(&mut self) {
-                // A failed release is repeated in the background.
-                self.0.take().into_iter().for_each(|guard| _ = block_on(guard.release()));
+                self.0.take().into_iter().for_each(|guard| block_on(guard.end()));
             }
         }
 

@@ -1,5 +1,7 @@
 //! The methods of each kind: lock, semaphore and read-write lock.
 
+use std::time::Duration;
+
 use lockage_core::lock::{Answer, Inspection, Lock, OwnerId};
 use lockage_core::{ConfigError, rw_lock, semaphore};
 
@@ -40,6 +42,34 @@ where
         let mut handle = self.clone();
         handle.options.fair = true;
         handle
+    }
+
+    /// Returns the lock for holders that keep it for at least `shortest` from its grant on: for short jobs on machines
+    /// whose clocks differ by less than that.
+    ///
+    /// However a holder ends, nobody else is granted the lock before (L14): an earlier [`release`](super::LockGuard::release)
+    /// waits until then, a dropped guard is released then in the background, and the lock of a crashed holder, or of
+    /// [closed](super::Locks::close) locks, ends with its lease. A lost lock is not kept. A time within some milliseconds of the lease
+    /// ends with it, and an end of a lease wakes nobody: waiters poll.
+    #[doc = locks_example!(
+        r#"let lock = locks.lock("report")?.hold_at_least(Duration::from_secs(20))?;"#
+        r#"let ran = lock.try_run(async |_token| "sent").await?; // returns at once"#
+        r#"assert!(matches!(ran, RunOutcome::Done("sent")));"#
+        "assert!(matches!(lock.try_run(async |_token| ()).await?, RunOutcome::Elsewhere(_)));"
+    )]
+    /// # Errors
+    /// [`ConfigError::TooLarge`] for a time above the lease, or the longest hold time: a crashed holder's lock ends
+    /// then.
+    pub fn hold_at_least(&self, shortest: Duration) -> Result<Self, ConfigError> {
+        let (what, bound) = ("shortest hold", "the lease");
+        let span = self.manager.span();
+        if shortest > span {
+            let max = u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+            return Err(ConfigError::TooLarge { what, max, unit: "us", bound });
+        }
+        let mut handle = self.clone();
+        handle.options.shortest = shortest;
+        Ok(handle)
     }
 
     /// Returns the holder of the lock, if any, since when and under which label, and the number of waiters in line.

@@ -29,6 +29,8 @@ pub struct LockGuard<S, R> {
     lease: Arc<Lease>,
     id: u64,
     holds: u64,
+    /// Whether it is held for as long as its lease says.
+    is_kept: bool,
     is_released: bool,
 }
 
@@ -46,10 +48,11 @@ where
     ) -> Self {
         let (manager, lease) = (Arc::clone(manager), Arc::new(lease));
         let id = manager.watch(&lease, sent);
-        LockGuard { manager, lease, id, holds, is_released: false }
+        LockGuard { manager, lease, id, holds, is_kept: false, is_released: false }
     }
 
-    /// Releases the lock and returns the outcome.
+    /// Releases the lock and returns the outcome. A lock that is to be held for
+    /// [longer](super::LockHandle::hold_at_least) is held until then.
     #[doc = locks_example!(
         r#"let guard = locks.lock("invoices")?.acquire().await?;"#
         "assert!(matches!(guard.release().await?, Released::Free));"
@@ -57,6 +60,10 @@ where
     /// # Errors
     /// [`Error`]. The release is then repeated in the background, also if this call is dropped before its end.
     pub async fn release(mut self) -> Result<Released, Error> {
+        let early = self.due().saturating_sub(self.manager.runtime().now());
+        if !early.is_zero() {
+            _ = within(self.manager.runtime(), early, self.lost()).await;
+        }
         self.manager.stop(self.id);
         let Lease { key, request, token, .. } = &*self.lease;
         let released = request.release(self.manager.store(), key, *token).await?;
@@ -65,6 +72,13 @@ where
         }
         self.is_released = true;
         Ok(released)
+    }
+
+    /// Releases the lock, or leaves that to the background: a release that fails, or is not due yet.
+    pub(crate) async fn end(self) {
+        if self.due() <= self.manager.runtime().now() {
+            let _ = self.release().await;
+        }
     }
 
     /// Waits until the lock is lost, and returns why. While its renewals succeed, a lock is lost only at its longest
@@ -138,6 +152,16 @@ pub(super) async fn run_until<T>(
 }
 
 impl<S, R> LockGuard<S, R> {
+    /// Holds it from now on for as long as its lease says, however it ends.
+    pub(super) fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Returns when its release is due.
+    fn due(&self) -> Duration {
+        if self.is_kept { self.lease.kept_until } else { Duration::ZERO }
+    }
+
     /// Reports this acquire, after this wait, to the observer, and from now on the lease's changes.
     pub(super) fn announce(&self, waited: Duration) {
         self.manager.announce(self.id, waited);
@@ -167,11 +191,11 @@ impl<S, R> LockGuard<S, R> {
 
 impl<S, R> Drop for LockGuard<S, R> {
     fn drop(&mut self) {
-        let until = self.manager.forget(self.id);
+        let (due, until) = (self.due(), self.manager.forget(self.id));
         if !self.is_released {
             let Lease { key, request, token, .. } = &*self.lease;
             let (key, what) = (key.clone(), Pending::Grant { token: *token });
-            self.manager.release_later(PendingRelease { key, request: *request, what, until });
+            self.manager.release_later(PendingRelease { key, request: *request, what, due, until });
         }
     }
 }

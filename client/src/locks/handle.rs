@@ -161,8 +161,7 @@ where
             TryLock::Busy(busy) => return Ok(RunOutcome::Elsewhere(busy)),
         };
         let outcome = guard.run(work(guard.token())).await;
-        // A release that fails is repeated in the background.
-        let _ = guard.release().await;
+        guard.end().await;
         Ok(match outcome {
             Ok(output) => RunOutcome::Done(output),
             Err(loss) => RunOutcome::Lost(loss),
@@ -266,7 +265,7 @@ where
     }
 
     fn pending(&self, request: AcquireRequest, what: Pending, until: Duration) -> PendingRelease {
-        PendingRelease { key: self.key.clone(), request, what, until }
+        PendingRelease { key: self.key.clone(), request, what, due: Duration::ZERO, until }
     }
 
     /// Returns whether a grant in place of this denial would have ended before the answer.
@@ -344,11 +343,12 @@ where
             }
         };
         let observer = self.options.observer.clone();
-        let lease = Lease::new(self.key.clone(), request, grant.token, attempt.home, observer);
+        let mut lease = Lease::new(self.key.clone(), request, grant.token, attempt.home, observer);
+        lease.kept_until = self.kept_until();
         // The grant of an earlier copy has lasted since that copy ran, which is not before the request was made.
         let since = sent.saturating_sub(request.kind.lease().saturating_sub(grant.left));
         let since = since.max(request.made);
-        let guard = LockGuard::new(manager, lease, grant.holds, since);
+        let mut guard = LockGuard::new(manager, lease, grant.holds, since);
         match guard.deadline() {
             Ok(_) => {}
             Err(Loss::Closed) => return Err(Error::Closed),
@@ -367,7 +367,20 @@ where
                 }
             }
         }
+        guard.keep();
         Ok(Ok(guard))
+    }
+
+    /// Returns until when a grant whose answer has just come is kept, by the store's clock too.
+    fn kept_until(&self) -> Duration {
+        match self.options.shortest {
+            Duration::ZERO => Duration::ZERO,
+            // The most that the clocks' rates can differ, and their resolution.
+            shortest => {
+                let shortest = shortest.saturating_add(shortest / 1000 + Duration::from_millis(1));
+                self.manager.runtime().now().saturating_add(shortest)
+            }
+        }
     }
 }
 

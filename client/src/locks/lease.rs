@@ -17,6 +17,8 @@ pub(super) struct Lease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) token: u64,
+    /// Until then its release is put off: see [`LockHandle::hold_at_least`](super::LockHandle::hold_at_least).
+    pub(super) kept_until: Duration,
     /// The executor on which it was acquired, whose task renews it.
     pub(super) home: Executor,
     /// Notifies of its loss. A later deadline is no event: a waiter checks its known deadline again.
@@ -32,7 +34,8 @@ impl Lease {
         home: Executor,
         observer: Option<Arc<LeaseObserver>>,
     ) -> Self {
-        Lease { key, request, token, home, lost: Event::new(), observer }
+        let (kept_until, lost) = (Duration::ZERO, Event::new());
+        Lease { key, request, token, kept_until, home, lost, observer }
     }
 
     /// Reports a change to the observer, if there is one.

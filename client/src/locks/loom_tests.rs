@@ -84,7 +84,7 @@ fn lease(manager: &Manager) -> (Arc<Lease>, u64) {
 
 fn pending(lease: &Lease, until: Duration) -> PendingRelease {
     let (key, what) = (lease.key.clone(), Pending::Grant { token: lease.token });
-    PendingRelease { key, request: lease.request, what, until }
+    PendingRelease { key, request: lease.request, what, due: Duration::ZERO, until }
 }
 
 /// Bug 25: a renewal that is answered while its lease is released, in either way, leaves nothing to renew, and exactly

@@ -190,10 +190,11 @@ where
     }
 
     fn begin_to_close(&self) {
+        let now = self.runtime().now();
         let mut state = self.0.state();
         state.is_closed = true;
         let held: Vec<u64> = state.leases.keys().copied().collect();
-        held.into_iter().for_each(|id| state.give_back(id));
+        held.into_iter().for_each(|id| state.give_back(id, now));
         drop(state);
         self.0.news.notify(usize::MAX);
         (self.0.start)(&self.0);

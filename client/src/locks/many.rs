@@ -127,6 +127,12 @@ where
         join_all(self.guards.into_iter().map(release)).await.into_iter().collect()
     }
 
+    /// Releases all, and leaves failed releases to the background.
+    #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
+    pub(crate) async fn end(self) {
+        let _ = self.release().await;
+    }
+
     /// Waits until one of them is lost, and returns why. See [`LockGuard::lost`].
     pub async fn lost(&self) -> Loss {
         if self.guards.is_empty() {

@@ -1,6 +1,7 @@
 //! Locks: handles, guards, and the tasks that renew leases.
 
 mod cached;
+mod election;
 mod encoding;
 mod family;
 mod guard;
@@ -35,6 +36,7 @@ use lockage_core::{ConfigError, MAX_SPAN};
 
 pub use crate::error::Loss;
 pub use cached::Cached;
+pub use election::{Sighting, Watch};
 #[cfg(feature = "serde")]
 pub use encoding::Json;
 pub use encoding::{Encoding, ValueError};
@@ -142,6 +144,7 @@ where
             label: None,
             owner: None,
             fair: false,
+            shortest: Duration::ZERO,
             observer: None,
         };
         Ok(Locks { manager, prefix: DEFAULT_PREFIX.into(), options })

@@ -27,6 +27,8 @@ pub(super) struct LockOptions {
     pub(super) owner: Option<OwnerId>,
     /// Waits in line.
     pub(super) fair: bool,
+    /// The shortest time from a grant to its release.
+    pub(super) shortest: Duration,
     /// Observes leases.
     pub(super) observer: Option<Arc<LeaseObserver>>,
 }

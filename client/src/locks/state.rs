@@ -48,6 +48,8 @@ pub(super) struct PendingRelease {
     pub(super) key: Key,
     pub(super) request: AcquireRequest,
     pub(super) what: Pending,
+    /// It is not due before. Its lease ends later.
+    pub(super) due: Duration,
     /// Its lease has ended by then.
     pub(super) until: Duration,
 }
@@ -77,7 +79,7 @@ impl State {
         renewals.watch(id, sent, lease.span(), longest);
         self.leases.insert(id, Held { lease: Arc::clone(lease), since: None, loss: None });
         if self.is_closed {
-            self.give_back(id);
+            self.give_back(id, Duration::MAX);
         }
         id
     }
@@ -231,17 +233,20 @@ impl State {
         self.pending.extend(left);
     }
 
-    /// Leaves the release of a lease to the tasks.
-    pub(super) fn give_back(&mut self, id: u64) {
+    /// Leaves the release of a lease to the tasks, or to its end if it is kept for longer.
+    pub(super) fn give_back(&mut self, id: u64, now: Duration) {
         let Some(Held { lease, loss: None, .. }) = self.leases.get(&id) else { return };
         let Lease { key, request, token, .. } = &**lease;
         let deadline = self.deadline(id).unwrap_or_default();
-        self.pending.push(PendingRelease {
-            key: key.clone(),
-            request: *request,
-            what: Pending::Grant { token: *token },
-            until: deadline.saturating_add(lease.span()),
-        });
+        if now >= lease.kept_until {
+            self.pending.push(PendingRelease {
+                key: key.clone(),
+                request: *request,
+                what: Pending::Grant { token: *token },
+                due: Duration::ZERO,
+                until: deadline.saturating_add(lease.span()),
+            });
+        }
         self.lose(id, Loss::Closed);
     }
 

@@ -222,10 +222,28 @@ where
     S: Store,
     R: Runtime,
 {
+    /// Waits until the release is due. If its locks are closed before, the lease ends by itself.
+    async fn is_due(&self, due: Duration) -> bool {
+        let runtime = self.shared.store.runtime();
+        loop {
+            let news = self.shared.news.listen();
+            let early = due.saturating_sub(runtime.now());
+            if early.is_zero() || self.shared.state().is_closed {
+                return early.is_zero();
+            }
+            within(runtime, early.min(LONGEST_SLEEP), news).await;
+        }
+    }
+
     /// Retries until the store answers, or the lease has ended.
     async fn release(mut self) {
         let shared = Arc::clone(&self.shared);
         let runtime = shared.store.runtime();
+        if let Some(due) = self.pending.as_ref().map(|pending| pending.due)
+            && !self.is_due(due).await
+        {
+            self.pending = None;
+        }
         let mut pause = FIRST_PAUSE;
         while let Some(pending) = self.pending.as_mut().filter(|it| runtime.now() < it.until) {
             // A store that panics gives no answer.

@@ -1,6 +1,8 @@
 //! Locks in virtual time: guards, renewal, loss, and releases, with a store that fails on request.
 
+mod at_least;
 mod closing;
+mod election;
 mod family;
 mod forgotten;
 mod giving_back;
