@@ -27,6 +27,7 @@ pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
 #[doc = include_str!("../../docs/in-process.md")]
 #[doc = include_str!("../../docs/locks.md")]
 #[doc = include_str!("../../docs/fencing.md")]
+#[doc = include_str!("../../docs/leaders.md")]
 #[doc = include_str!("../../docs/clients.md")]
 #[doc = include_str!("../../docs/testing.md")]
 #[doc = include_str!("../../docs/migrating/governor.md")]

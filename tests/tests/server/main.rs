@@ -29,6 +29,7 @@ mod notifications;
 mod pools;
 mod prefetch;
 mod programs;
+mod protected;
 mod redis_failures;
 mod replicated;
 mod runtimes;
