@@ -8,6 +8,7 @@
 #![allow(clippy::print_stdout)]
 
 pub mod checker;
+pub mod election;
 pub mod history;
 pub mod lock;
 pub mod programs;

@@ -22,7 +22,7 @@ use redis::sentinel::{SentinelClient, SentinelServerType};
 use serde::{Deserialize, Serialize};
 
 use super::history::{self, Access, Acquired, Call, Entry, GivenBack, Holder, Log, Loss};
-use super::programs;
+use super::{election, programs};
 
 /// The settings of a process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -60,6 +60,11 @@ pub enum Workload {
     Counters,
     /// They run programs of the simulated worlds.
     Programs(Theme),
+    /// The process campaigns for one lock, and polls as often as this.
+    Lead {
+        /// The poll.
+        poll: Duration,
+    },
 }
 
 /// A client library.
@@ -121,6 +126,10 @@ where
         Workload::Programs(theme) => {
             let others = settings.others.iter().map(open).collect();
             programs::run(settings, theme, (store, others), stop).await;
+        }
+        Workload::Lead { poll } => {
+            let values = open(&Servers::One(settings.values.clone()));
+            election::campaign(settings, poll, (store, values), &stop).await;
         }
     }
 }
