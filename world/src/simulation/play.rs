@@ -121,7 +121,11 @@ impl<'p> World<'p> {
             away_until_us: [0; SERVERS],
             open: (0..plan.jobs.len()).collect(),
             is_probed: false,
-            patience_us: plan.freed_us() + plan.unpolled_us() + plan.demand_us() + PATIENCE_US,
+            patience_us: plan.freed_us()
+                + plan.unpolled_us()
+                + plan.demand_us()
+                + plan.turns_us()
+                + PATIENCE_US,
             judge: Judge::new(plan),
             rare: Counts::default(),
             released: BTreeMap::new(),

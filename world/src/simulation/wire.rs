@@ -13,6 +13,7 @@ use super::jobs::IDS;
 use super::judge::{self, Fault, Need};
 use super::log::Who;
 use super::node::Node;
+use super::plan::What;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
 use super::store::{CACHED, DOOR, GATE, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
@@ -206,6 +207,11 @@ impl World<'_> {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {key}: {what}")
         });
+        if key == LOCK {
+            let lock = What::Lock { is_fair: false };
+            let is_there = |token| self.keys.granted_until_us(lock, token, now_us).is_some();
+            self.judge.leaders.are_kept(is_there, now_us)?;
+        }
         for (need, before) in needs.iter().zip(in_line) {
             self.judge.waits.is_free(*need, self.keys.is_free(*need, now_us), now_us);
             if before > self.keys.in_line(*need, now_us) {

@@ -4,7 +4,9 @@
 use std::time::SystemTime;
 
 use lockage_core::ScriptId;
-use lockage_world::simulation::{Campaign, Engine, Failure, Plan, Rare, Stage};
+use lockage_world::simulation::{
+    Campaign, Engine, Failure, LEADERS, Plan, Rare, Results, Stage, Work,
+};
 
 /// Scripts that no world calls.
 const NOT_IN_WORLDS: [ScriptId; 0] = [];
@@ -25,14 +27,18 @@ fn the_client_keeps_its_promises_in_worlds_of_the_day() {
     keeps_its_promises_from(since_epoch.as_secs() / 86_400 * 10_000_000);
 }
 
+/// A slice of the worlds of leaders and short jobs: L5, L6, L14, L15.
+#[test]
+fn leaders_keep_their_promises_in_every_world() {
+    let leads = |seed| Plan::of(seed).works().any(|work| matches!(work, Work::Lead { .. }));
+    let leaders = (LEADERS..LEADERS + WORLDS).filter(|seed| leads(*seed)).count();
+    assert!(leaders as u64 > WORLDS * 3 / 4, "{leaders} worlds");
+    let results = plays_from(LEADERS);
+    assert!(results.events > 100_000, "{}", results.events);
+}
+
 fn keeps_its_promises_from(start: u64) {
-    let campaign = Campaign { start, seeds: WORLDS, engine: None };
-    let results = campaign.run(|_| ()).unwrap();
-    if let Some(failure) = &results.first {
-        let Failure { violation, plan, .. } = failure;
-        let (failed, again) = (&results.failed, campaign.again(failure));
-        panic!("{failed:?} fail. See it: {again}\n{violation}\n{plan}");
-    }
+    let results = plays_from(start);
     assert!(results.events > 100_000, "{}", results.events);
     assert_eq!(results.rare.missed(WORLDS), []);
     for rare in Rare::ALL.iter().copied() {
@@ -40,6 +46,17 @@ fn keeps_its_promises_from(start: u64) {
         let most = 6.0 * usual.sqrt() + 12.0;
         assert!((found - usual).abs() < most, "{found} worlds, not {usual}: {}", rare.words());
     }
+}
+
+fn plays_from(start: u64) -> Results {
+    let campaign = Campaign { start, seeds: WORLDS, engine: None };
+    let results = campaign.run(|_| ()).unwrap();
+    if let Some(failure) = &results.first {
+        let Failure { violation, plan, .. } = failure;
+        let (failed, again) = (&results.failed, campaign.again(failure));
+        panic!("{failed:?} fail. See it: {again}\n{violation}\n{plan}");
+    }
+    results
 }
 
 /// Worlds that failed once, and the reasons.

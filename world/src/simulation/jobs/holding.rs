@@ -30,6 +30,8 @@ pub(super) struct Hold {
     pub(super) job: usize,
     pub(super) what: What,
     pub(super) wait: Duration,
+    /// How long it is held at least.
+    pub(super) least: Duration,
     /// Whether its owner acquires it once more.
     pub(super) again: bool,
     /// Whether its work never checks that the grant is held.
@@ -37,7 +39,7 @@ pub(super) struct Hold {
 }
 
 /// The longest slice of work between two checks that the grant is still held.
-const SLICE: Duration = Duration::from_millis(200);
+pub(super) const SLICE: Duration = Duration::from_millis(200);
 
 type Held<P> = Guard<<P as Place>::Store, <P as Place>::Runtime>;
 
@@ -76,10 +78,10 @@ impl<P: Place> Life<P> {
         hold: Hold,
         for_: Duration,
     ) -> Option<Held<P>> {
-        let Hold { job, what, wait, again, is_blind } = hold;
+        let Hold { job, what, wait, least, again, is_blind } = hold;
         let (since_us, until_us) = (self.place.now_us(), self.place.true_us_in(wait));
         self.place.saw(Seen::Waits { job, what });
-        let acquired = self.acquire(locks, what, wait).await;
+        let acquired = self.acquire(locks, hold).await;
         self.place.saw(Seen::WaitsNoLonger { job });
         let denial = match &acquired {
             Ok(TryLock::Busy(busy)) => Some(answer_of(busy)),
@@ -103,6 +105,10 @@ impl<P: Place> Life<P> {
         }
         for (key, one) in guard.parts(what) {
             self.tell_granted(key, one, since_us);
+        }
+        if !least.is_zero() {
+            let (token, least_us) = (guard.token(), least.as_micros() as u64); // some seconds
+            self.place.saw(Seen::Keeps { token, least_us });
         }
         if let Guard::One(guard) = &guard
             && again
@@ -186,14 +192,14 @@ impl<P: Place> Life<P> {
     async fn acquire(
         &self,
         locks: &Locks<P::Store, P::Runtime>,
-        what: What,
-        wait: Duration,
+        Hold { what, wait, least, .. }: Hold,
     ) -> Result<TryLock<Held<P>>, Error> {
         let invariant = "names and numbers are right";
         let held = match what {
             What::Lock { is_fair } => {
                 let lock = locks.lock("lock").expect(invariant);
                 let lock = if is_fair { lock.fair() } else { lock };
+                let lock = lock.hold_at_least(least).expect(invariant);
                 one(&lock, wait).await
             }
             What::Both => {
@@ -265,7 +271,7 @@ impl<P: Place> Life<P> {
     }
 
     /// Writes the value that the lock protects.
-    async fn write(&self, job: usize, token: u64) {
+    pub(super) async fn write(&self, job: usize, token: u64) {
         let since_us = self.place.now_us();
         self.place.saw(Seen::Writes { job, token });
         match self.values.write("value", token, "by a job").await {

@@ -2,6 +2,7 @@
 
 mod asking;
 mod holding;
+mod leading;
 mod looking;
 mod share;
 mod values;
@@ -21,7 +22,7 @@ use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
 
 use super::judge::Seen;
 use super::place::{Place, PlaceClock};
-use super::plan::{Circuit, FOREVER, Instead, Options, Plan, SERVERS, Unread, Verb, Work};
+use super::plan::{Circuit, FOREVER, Instead, Options, Plan, SERVERS, Unread, Verb, What, Work};
 use share::Share;
 
 /// The limiters and locks that a process of a node creates when it begins.
@@ -115,9 +116,20 @@ impl<P: Place> Life<P> {
                 }
             }
             Work::Hold { what, wait_us, for_us, end, is_own, again } => {
-                let hold = holding::Hold { job, what, wait: micros(wait_us), again, is_blind };
+                let (wait, least) = (micros(wait_us), Duration::ZERO);
+                let hold = holding::Hold { job, what, wait, least, again, is_blind };
                 self.hold(hold, micros(for_us), end, is_own).await;
             }
+            Work::Keep { least_us, wait_us, for_us, end } => {
+                let (what, wait) = (What::Lock { is_fair: false }, micros(wait_us));
+                let (least, again) = (micros(least_us), false);
+                let hold = holding::Hold { job, what, wait, least, again, is_blind };
+                self.hold(hold, micros(for_us), end, false).await;
+            }
+            Work::Lead { for_us, terms } => {
+                self.lead(job, micros(for_us), terms, is_blind).await;
+            }
+            Work::Watch { every_us, times } => self.watch(micros(every_us), times).await,
             Work::Once { for_us } => self.once(job, micros(for_us), is_blind).await,
             Work::Force { for_us } => self.force(micros(for_us)).await,
             Work::Count { count } => self.count_down(count).await,

@@ -207,7 +207,12 @@ impl Holders {
 }
 
 /// Checks that the lease of the store lasts until then (L6).
-fn outlasts(what: What, token: u64, until_us: u64, store: &impl Oracle) -> Result<(), Fault> {
+pub(super) fn outlasts(
+    what: What,
+    token: u64,
+    until_us: u64,
+    store: &impl Oracle,
+) -> Result<(), Fault> {
     if what == What::Quorum {
         let servers = store.granted_by(until_us);
         if servers < SERVERS / 2 + 1 {

@@ -89,6 +89,12 @@ kinds! {
     Early: "L8", "a caller that waits is denied when its time is over, not before";
     /// A value was built while there is a fresh one.
     Rebuilt: "L7", "no value is built while there is a fresh one";
+    /// A lock was free, or another owner's, although its holder keeps it.
+    Unkept: "L14", "a lock that is held for at least some time is held until then";
+    /// A candidate that stepped down has led again at once.
+    Hasty: "L15", "a candidate that steps down lets others go first";
+    /// A term has a token that is not above those of earlier terms.
+    Term: "L5", "each term has a larger token than all before";
     /// A value accepted a write of an older grant, or refused the newest (L7).
     Fencing: "L7", "a value accepts the newest grant, and nothing of an older one";
     /// One result became two.

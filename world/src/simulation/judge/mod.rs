@@ -7,6 +7,7 @@ mod exempt;
 mod holders;
 mod kind;
 mod latches;
+mod leaders;
 mod lines;
 mod local;
 mod replies;
@@ -29,6 +30,7 @@ pub(in crate::simulation) use kind::fault;
 pub use kind::{Fault, Kind};
 pub(super) use latches::LatchChange;
 use latches::Latches;
+use leaders::Leaders;
 use lines::Lines;
 pub(in crate::simulation) use replies::HolderAnswer;
 use replies::Replies;
@@ -89,6 +91,7 @@ pub(super) struct Judge {
     pub(super) stood: Stood,
     pub(super) values: Values,
     pub(super) latches: Latches,
+    pub(super) leaders: Leaders,
     /// How many replicas have the store's answers to a node, and when.
     replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
@@ -108,6 +111,7 @@ impl Judge {
             stood: Stood::default(),
             values: Values::new(plan),
             latches: Latches::default(),
+            leaders: Leaders::new(plan),
             replicated: Vec::new(),
             lines: Lines::new(plan),
             breakers: Breakers::new(plan),
@@ -121,6 +125,7 @@ impl Judge {
         self.shaken_us = self.shaken_us.max(Some(until_us));
         self.accounts.shaken(until_us);
         self.values.shaken();
+        self.leaders.shaken();
     }
 
     /// A program in a life of a node reports something.
@@ -237,6 +242,13 @@ impl Judge {
                 return self.holders.lost((job, what), loss, now_us, node, known);
             }
             Seen::Left { job, what } => self.holders.left(job, what),
+            Seen::Campaigns { job } => self.leaders.campaigns(job, now_us),
+            Seen::Leads { job, token } => return self.leaders.leads((job, token), times, known),
+            Seen::Rules { job } => return self.leaders.rules(job, times, known),
+            Seen::StepsDown { job } => self.leaders.steps_down(job, now_us),
+            Seen::Keeps { token, least_us } => {
+                self.leaders.keeps(token, least_us, now_us, known);
+            }
             Seen::Begins { job, of, since_us } => {
                 return self.values.begins(job, of, since_us, times, known);
             }
@@ -299,6 +311,7 @@ impl Judge {
         self.holders.cancelled(job);
         self.waits.ends(job);
         self.values.cancelled(job);
+        self.leaders.cancelled(job);
     }
 }
 

@@ -164,6 +164,25 @@ pub enum Seen {
         job: usize,
         what: What,
     },
+    /// It campaigns; leads by this token; goes on with that; or is about to step down.
+    Campaigns {
+        job: usize,
+    },
+    Leads {
+        job: usize,
+        token: u64,
+    },
+    Rules {
+        job: usize,
+    },
+    StepsDown {
+        job: usize,
+    },
+    /// It has a grant that is held for at least so long.
+    Keeps {
+        token: u64,
+        least_us: u64,
+    },
     /// It begins the work that one does for all, in a call that began then; goes on with it; or has
     /// done it.
     Begins {

@@ -2,10 +2,33 @@
 
 use lockage_core::{Acquire, Limit, Timestamp};
 
-use super::{FOREVER, MILLI, Network, Options, Plan, STEP_US, Verb, Work, Wrong};
+use super::{FOREVER, Link, MILLI, Network, Options, Plan, SECOND, STEP_US, Verb, Work, Wrong};
 use crate::simulation::slots::Slots;
 
 impl Plan {
+    /// Returns how long a reservation is kept at most: for twice as long as it can be settled.
+    pub(in crate::simulation) fn longest_reservation_us(&self) -> u64 {
+        let holds = self.jobs.iter().map(|job| match job.work {
+            Work::Ask { verb: Verb::Reserve { hold_us, .. }, .. } => 2 * hold_us,
+            _ => 0,
+        });
+        holds.max().unwrap_or_default()
+    }
+
+    /// Returns whether calls are answered at once, and nothing goes wrong except cancelled jobs.
+    pub(in crate::simulation) fn is_calm(&self) -> bool {
+        self.is_calm_but_for(|_| false)
+    }
+
+    pub(super) fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
+        let Network { most_us, lost, late, twice, stuck, .. } = self.network;
+        let is_fast = self.hops() * most_us < self.timeout_us;
+        is_fast
+            && (lost, late, twice, stuck) == (0, 0, 0, 0)
+            && self.link.is_none_or(Link::is_calm)
+            && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
+    }
+
     /// Returns how long a call may take, if no process stands still: one or several calls to the store.
     pub(in crate::simulation) fn longest_call_us(&self) -> Option<u64> {
         let stands_still = |wrong| {
@@ -43,7 +66,11 @@ impl Plan {
     /// takes.
     pub(in crate::simulation) fn longest_idle_us(&self) -> Option<u64> {
         let Network { least_us, most_us, .. } = self.network;
-        let poll_us = if self.terms.wake_ups { 0 } else { 100 * MILLI };
+        let poll_us = match self.terms.wake_ups {
+            true if self.is_kept_to_the_end() => SECOND,
+            true => 0,
+            false => 100 * MILLI,
+        };
         let breaks = |wrong| matches!(wrong, Wrong::Break { .. });
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // Calls under way are settled within a few timeouts.

@@ -5,8 +5,8 @@ use lockage_core::{Limit, REMEMBERED_REQUESTS};
 
 use super::limits::{calendar, limit_of};
 use super::{
-    End, FOREVER, Instead, Job, MILLI, Network, Options, Plan, SECOND, SERVERS, Stored, Terms,
-    Theme, Trouble, Verb, What, Work, Wrong,
+    End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS, Stored,
+    Terms, Theme, Trouble, Verb, What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
 use crate::simulation::store::{CACHED, DONE, GATE, LOCK, PLACES, TABLE, VALUE};
@@ -17,6 +17,9 @@ impl Plan {
         let mut plan = Plan::without_link(seed);
         plan.reach_by_link(&mut Draw::new(seed, 7));
         plan.leave_idle(&mut Draw::new(seed, 20));
+        if seed >= LEADERS {
+            plan.elect(&mut Draw::new(seed, 21));
+        }
         if plan.link.is_some() {
             // Its servers evict no key.
             plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Evict { .. }));
@@ -177,7 +180,7 @@ impl Plan {
     }
 
     /// Returns a span at which something ends, or close to it.
-    fn span(&self, draw: &mut Draw) -> u64 {
+    pub(super) fn span(&self, draw: &mut Draw) -> u64 {
         let (lease_us, prefetch) = (self.lease_us.min(3 * SECOND), self.options.prefetch);
         let about_us = match draw.between(0, 9) {
             0 => lease_us,

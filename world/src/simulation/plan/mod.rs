@@ -3,6 +3,7 @@
 mod bounds;
 mod close;
 mod draw;
+mod leaders;
 mod limits;
 mod link;
 mod runtimes;
@@ -15,6 +16,7 @@ use std::fmt;
 use lockage_core::Limit;
 use serde::{Deserialize, Serialize};
 
+pub use leaders::LEADERS;
 pub(super) use link::Link;
 
 use super::servers::STEP_US;
@@ -225,6 +227,23 @@ pub enum Work {
         /// Whether its owner acquires it again meanwhile, or the other side of a read-write lock.
         again: bool,
     },
+    /// Hold the lock for at least so long, and release it or drop its guard.
+    Keep {
+        least_us: u64,
+        wait_us: u64,
+        for_us: u64,
+        end: End,
+    },
+    /// Lead for so many terms.
+    Lead {
+        for_us: u64,
+        terms: u32,
+    },
+    /// Look who leads, so many times.
+    Watch {
+        every_us: u64,
+        times: u32,
+    },
     /// Do work that is done only once.
     Once {
         for_us: u64,
@@ -399,29 +418,6 @@ impl Plan {
 
     pub(super) fn asks(&self, is: impl Fn(Verb) -> bool) -> bool {
         self.jobs.iter().any(|job| matches!(job.work, Work::Ask { verb, .. } if is(verb)))
-    }
-
-    /// Returns how long a reservation is kept at most: for twice as long as it can be settled.
-    pub(super) fn longest_reservation_us(&self) -> u64 {
-        let holds = self.jobs.iter().map(|job| match job.work {
-            Work::Ask { verb: Verb::Reserve { hold_us, .. }, .. } => 2 * hold_us,
-            _ => 0,
-        });
-        holds.max().unwrap_or_default()
-    }
-
-    /// Returns whether calls are answered at once, and nothing goes wrong except cancelled jobs.
-    pub(super) fn is_calm(&self) -> bool {
-        self.is_calm_but_for(|_| false)
-    }
-
-    fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
-        let Network { most_us, lost, late, twice, stuck, .. } = self.network;
-        let is_fast = self.hops() * most_us < self.timeout_us;
-        is_fast
-            && (lost, late, twice, stuck) == (0, 0, 0, 0)
-            && self.link.is_none_or(Link::is_calm)
-            && !self.has(|wrong| !matches!(wrong, Wrong::Cancel { .. }) && !is(wrong))
     }
 }
 
