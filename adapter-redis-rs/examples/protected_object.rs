@@ -33,7 +33,7 @@ async fn main() -> Result<(), Failure> {
 
 /// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Put {
+pub(crate) enum Put {
     Done,
     /// Another write came between: 412 Precondition Failed.
     Changed,
@@ -43,13 +43,13 @@ pub enum Put {
 
 /// The first write of the paused holder, its second one after it has read again, and the text in the end.
 #[derive(Debug)]
-pub struct Story {
-    pub first: Put,
-    pub again: Put,
-    pub text: String,
+pub(crate) struct Story {
+    pub(crate) first: Put,
+    pub(crate) again: Put,
+    pub(crate) text: String,
 }
 
-pub async fn run(store: AnyStore, folder: &Path) -> Result<Story, Failure> {
+pub(crate) async fn run(store: AnyStore, folder: &Path) -> Result<Story, Failure> {
     // Each process has locks of its own.
     let (object, guard) = (Object::new(folder), locks(&store)?.lock("report")?.acquire().await?);
     let read = object.get()?;

@@ -31,20 +31,20 @@ async fn main() -> Result<(), Failure> {
 
 /// The result of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Update {
+pub(crate) enum Update {
     Done,
     /// A later holder of the lock has changed the row, or this row does not exist.
     Refused,
 }
 
 /// The updates of the paused holder and of the next one, and the balance in the end.
-pub struct Story {
-    pub first: Update,
-    pub second: Update,
-    pub balance: i64,
+pub(crate) struct Story {
+    pub(crate) first: Update,
+    pub(crate) second: Update,
+    pub(crate) balance: i64,
 }
 
-pub async fn run(store: AnyStore, database: &Config) -> Result<Story, Failure> {
+pub(crate) async fn run(store: AnyStore, database: &Config) -> Result<Story, Failure> {
     let client = connect(database).await?;
     client
         .batch_execute(

@@ -13,10 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 #[path = "../../../adapter-redis-rs/examples/protected_object.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code)]
 mod protected_object;
 #[path = "../../../adapter-redis-rs/examples/protected_rows.rs"]
-#[allow(dead_code, unreachable_pub)]
+#[allow(dead_code)]
 mod protected_rows;
 
 fn store(server: &Server) -> AnyStore {
