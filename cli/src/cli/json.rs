@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use lockage_core::{Cost, Timestamp};
 use lockage_core::rw_lock::Mode;
 use lockage_core::view::{LimiterView, View};
+use lockage_core::{Cost, Timestamp};
 use serde_json::{Value, json};
 
 use crate::admin::{Contents, Entry, Hold, Role, holds};

@@ -25,7 +25,7 @@ fn left(decision: &Decision) -> Vec<u64> {
     decision.parts.iter().map(|part| part.remaining).collect()
 }
 
-fn limiter() -> (Limiter<MemoryStore>, Arc<ManualClock>) {
+fn limiter() -> (Limiter<MemoryStore<Arc<ManualClock>>>, Arc<ManualClock>) {
     let clock = Arc::new(ManualClock::new());
     (Limiter::new(MemoryStore::with_clock(clock.clone()), llm()), clock)
 }
@@ -140,7 +140,7 @@ async fn coalescing_and_prefetch_send_requests_by_part_alone() {
     let store = RetryStore::new(MemoryStore::new(), Tokio, SECOND);
     let limiter = Limiter::new(store, llm()).with_coalescing(10).unwrap();
     assert_eq!(left(&limiter.try_acquire_parts("a", &[1, 20]).await.unwrap()), [2, 40]);
-    assert_eq!(limiter.coalescing().unwrap().requests, 0);
+    assert_eq!(limiter.coalescing_stats().unwrap().requests, 0);
 }
 
 #[tokio::test]
