@@ -25,14 +25,9 @@ fn left(decision: &Decision) -> Vec<u64> {
     decision.parts.iter().map(|part| part.remaining).collect()
 }
 
-fn limiter() -> (Limiter<MemoryStore<Arc<ManualClock>>>, Arc<ManualClock>) {
-    let clock = Arc::new(ManualClock::new());
-    (Limiter::new(MemoryStore::with_clock(clock.clone()), llm()), clock)
-}
-
 #[tokio::test]
 async fn costs_are_given_by_place_or_by_name() {
-    let (limiter, _) = limiter();
+    let limiter = Limiter::new(MemoryStore::with_clock(Arc::new(ManualClock::new())), llm());
     let by_name = limiter.try_acquire_parts("a", &[("tokens", 20), ("requests", 1)]).await.unwrap();
     assert_eq!(left(&by_name), [2, 40]);
     assert_eq!(left(&limiter.try_acquire_parts("a", &[1, 30]).await.unwrap()), [1, 10]);
@@ -68,9 +63,9 @@ async fn wrong_costs_are_typed_errors_and_nothing_is_sent() {
     assert_eq!(store.calls(), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn d11_a_lost_answer_is_asked_for_again_and_charged_once() {
-    let store = FailingStore::new(MemoryStore::new());
+    let store = FailingStore::new(paused_memory());
     let limiter = Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), llm());
     let limiter = limiter.with_idempotency(10 * SECOND).unwrap();
     store.next([Fate::AnswerLost]);
@@ -83,16 +78,11 @@ async fn d11_a_lost_answer_is_asked_for_again_and_charged_once() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deny_cache_denies_what_asks_for_as_much_of_each_part() {
-    let (limiter, clock) = limiter();
-    let time = Arc::clone(&clock);
-    drop(time);
-    let store = FailingStore::new(MemoryStore::with_clock(clock));
-    let limiter =
-        Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limiter.limit().unwrap())
-            .with_deny_cache(DenyCache::new(10))
-            .unwrap();
+    let store = FailingStore::new(paused_memory());
+    let limiter = Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), llm());
+    let limiter = limiter.with_deny_cache(DenyCache::new(10)).unwrap();
     assert!(limiter.try_acquire_parts("a", &[1, 50]).await.unwrap().is_allowed());
     let denied = limiter.try_acquire_parts("a", &[1, 20]).await.unwrap();
     assert_eq!((denied.is_allowed(), denied.origin), (false, Origin::Store));
@@ -102,7 +92,7 @@ async fn a_deny_cache_denies_what_asks_for_as_much_of_each_part() {
         assert_eq!((again.is_allowed(), again.origin), (false, Origin::DenyCache), "{costs:?}");
     }
     assert_eq!(store.calls(), calls);
-    // Less of any part is asked for at the store, and so is a cost for all, of which one part may have room.
+    // Less of any part is asked for at the store.
     for costs in [&[0, 20], &[1, 10]] {
         let asked = limiter.try_acquire_parts("a", costs).await.unwrap();
         assert_eq!(asked.origin, Origin::Store, "{costs:?}");
@@ -110,14 +100,14 @@ async fn a_deny_cache_denies_what_asks_for_as_much_of_each_part() {
     assert_eq!(store.calls(), calls + 2);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fallback_and_shadow_mode_decide_by_part() {
     let away = || {
-        let store = FailingStore::new(MemoryStore::new());
+        let store = FailingStore::new(paused_memory());
         store.always(Fate::NotDone);
         Limiter::new(RetryStore::new(store, Tokio, SECOND / 100), llm())
     };
-    let share = away().with_fallback(Fallback::local_share(3, MemoryStore::new())).unwrap();
+    let share = away().with_fallback(Fallback::local_share(3, paused_memory())).unwrap();
     let first = share.try_acquire_parts("a", &[1, 15]).await.unwrap();
     assert_eq!((first.origin, left(&first)), (Origin::Fallback, vec![0, 5]));
     assert!(!share.try_acquire_parts("a", &[1, 1]).await.unwrap().is_allowed());
@@ -128,24 +118,24 @@ async fn a_fallback_and_shadow_mode_decide_by_part() {
     let closed = away().with_fallback(Fallback::closed()).unwrap();
     assert!(!closed.try_acquire_parts("a", &[0, 1]).await.unwrap().is_allowed());
 
-    let shadow = Limiter::new(MemoryStore::new(), llm()).with_shadow();
+    let shadow = Limiter::new(paused_memory(), llm()).with_shadow();
     let denied = shadow.try_acquire_parts("a", &[4, 1]).await.unwrap();
     assert_eq!((denied.is_allowed(), denied.would_deny()), (true, true));
     let undecided = away().with_shadow().try_acquire_parts("a", &[1, 20]).await.unwrap();
     assert_eq!((undecided.origin, left(&undecided)), (Origin::Fallback, vec![2, 40]));
 }
 
-#[tokio::test]
-async fn coalescing_and_prefetch_send_requests_by_part_alone() {
-    let store = RetryStore::new(MemoryStore::new(), Tokio, SECOND);
+#[tokio::test(start_paused = true)]
+async fn coalescing_sends_requests_by_part_alone() {
+    let store = RetryStore::new(paused_memory(), Tokio, SECOND);
     let limiter = Limiter::new(store, llm()).with_coalescing(10).unwrap();
     assert_eq!(left(&limiter.try_acquire_parts("a", &[1, 20]).await.unwrap()), [2, 40]);
     assert_eq!(limiter.coalescing_stats().unwrap().requests, 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn reserved_tokens_are_corrected_and_the_request_stays_charged() {
-    let store = RetryStore::new(MemoryStore::new(), Tokio, SECOND);
+    let store = RetryStore::new(paused_memory(), Tokio, SECOND);
     let limiter = Limiter::new(store, llm());
     let reserved = limiter.reserve_parts("a", &[("requests", 1), ("tokens", 50)], SECOND).await;
     let reservation = reserved.unwrap().reservation.unwrap();
@@ -155,9 +145,9 @@ async fn reserved_tokens_are_corrected_and_the_request_stays_charged() {
     assert_eq!((amount, left(&after)), (30, vec![2, 40]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn under_a_stored_limit_costs_go_by_place_and_by_the_defaults_names() {
-    let store = RetryStore::new(MemoryStore::new(), Tokio, SECOND);
+    let store = RetryStore::new(paused_memory(), Tokio, SECOND);
     let limits = StoredLimits::new().with_default(llm());
     let limiter = Limiter::stored(store.clone(), limits);
     let by_name = [("requests", 1), ("tokens", 20)];

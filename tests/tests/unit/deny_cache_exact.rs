@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use lockage::limiter::{DenyCache, RequestId};
 use lockage::{Decision, Error, Limiter, RetryStore};
-use lockage_core::Cost;
 use lockage_memory::MemoryStore;
 use lockage_oracle::config::Kind;
 use lockage_oracle::properties::{Check, cases, property};
@@ -180,23 +179,6 @@ fn bounds(local: &[Answer], store: &[Answer]) -> Result<(), String> {
     Ok(())
 }
 
-pub(crate) async fn ask_by_part<S: lockage::Store>(
-    limiter: &Limiter<S>,
-    cost: &Cost,
-    request: Option<(u128, u64)>,
-    charges: bool,
-) -> Result<Decision, Error> {
-    let parts = cost.parts().expect("a cost for each part");
-    match request {
-        Some((id, remember_us)) => {
-            let (id, remember) = (RequestId::from_u128(id), Duration::from_micros(remember_us));
-            limiter.try_acquire_parts_once("id", parts, id, remember).await
-        }
-        None if charges => limiter.try_acquire_parts("id", parts).await,
-        None => limiter.peek_parts("id", parts).await,
-    }
-}
-
 async fn ask<S: lockage::Store>(limiter: &Limiter<S>, op: &Op) -> Outcome {
     let one = |decision: Decision| Outcome::Decided(vec![decision.into()]);
     let outcome = match op {
@@ -210,11 +192,12 @@ async fn ask<S: lockage::Store>(limiter: &Limiter<S>, op: &Op) -> Outcome {
             decided.map(|all| Outcome::Decided(all.into_iter().map(Answer::from).collect()))
         }
         Op::Peek(cost) => limiter.peek("id", *cost).await.map(one),
-        Op::ByPart { cost, request, charges } => {
-            ask_by_part(limiter, cost, *request, *charges).await.map(one)
-        }
         Op::Reset => limiter.reset("id").await.map(|existed| Outcome::Reset { existed }),
-        Op::Adjust { .. } | Op::Change(_) | Op::TakeTurn { .. } | Op::CancelTurn(_) => {
+        Op::ByPart { .. }
+        | Op::Adjust { .. }
+        | Op::Change(_)
+        | Op::TakeTurn { .. }
+        | Op::CancelTurn(_) => {
             unreachable!("not in these traces")
         }
     };

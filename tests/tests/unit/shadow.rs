@@ -20,8 +20,6 @@ use lockage_oracle::subject::{Answer, Failure, Machine, Op, Outcome, Subject};
 use proptest::strategy::Strategy;
 use tokio::time::Instant;
 
-use crate::deny_cache_exact::ask_by_part;
-
 /// Cases per limiter when nothing is asked for.
 const DEFAULT_CASES: u32 = 300;
 const STEPS: usize = 30;
@@ -160,10 +158,11 @@ async fn ask(limiter: &Limiter<Memory>, op: &Op) -> Vec<Decision> {
         }
         Op::AcquireEach(costs) => return limiter.try_acquire_each("id", costs).await.unwrap(),
         Op::Peek(cost) => limiter.peek("id", *cost).await,
-        Op::ByPart { cost, request, charges } => {
-            ask_by_part(limiter, cost, *request, *charges).await
-        }
-        Op::Adjust { .. } | Op::Change(_) | Op::TakeTurn { .. } | Op::CancelTurn(_) => {
+        Op::ByPart { .. }
+        | Op::Adjust { .. }
+        | Op::Change(_)
+        | Op::TakeTurn { .. }
+        | Op::CancelTurn(_) => {
             unreachable!("not in these traces")
         }
         Op::Reset => {
