@@ -27,7 +27,8 @@ async fn main() -> Result<(), Failure> {
     fs::create_dir(&folder)?;
     let story = run(store, &folder).await;
     fs::remove_dir_all(&folder)?;
-    println!("{:?}", story?);
+    let Story { first, again, text } = story?;
+    println!("first: {first:?}, then {again:?}; the object is {text:?}");
     Ok(())
 }
 
@@ -42,7 +43,6 @@ pub(crate) enum Put {
 }
 
 /// The first write of the paused holder, its second one after it has read again, and the text in the end.
-#[derive(Debug)]
 pub(crate) struct Story {
     pub(crate) first: Put,
     pub(crate) again: Put,
