@@ -1,0 +1,195 @@
+//! Rules, and the limits that a request meets by them.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use foldhash::fast::RandomState;
+use smallvec::SmallVec;
+
+use crate::condition::Said;
+use crate::file::File;
+use crate::index::Index;
+use crate::keys::Keys;
+use crate::limits::RuleLimit;
+use crate::mistake::{Mistakes, Report};
+use crate::request::{Kind, Request, TIER};
+use crate::rule::{Match, Matched, Rule, Values};
+use crate::syntax::Format;
+
+/// The rules of a file. They do not change: [`LiveRules`](crate::LiveRules) replaces them.
+#[derive(Debug)]
+pub struct Rules {
+    matching: Match,
+    keys: Keys,
+    tiers: HashMap<String, usize, RandomState>,
+    costs: Vec<(String, u64)>,
+    rules: Vec<Rule>,
+    index: Index,
+}
+
+impl Rules {
+    /// Reads the rules of a text.
+    ///
+    /// # Errors
+    /// [`Mistakes`]: all of them.
+    pub fn parse(text: &str, format: Format) -> Result<Rules, Mistakes> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let mut report = Report::new(text);
+        let tree = format.read(text, &mut report);
+        let file = tree.and_then(|tree| File::read(&tree, &mut report));
+        report.finish()?;
+        Ok(Rules::from(file.expect("a file that cannot be read has a mistake")))
+    }
+
+    /// Reads the rules of a file, in the format of its name's end.
+    ///
+    /// # Errors
+    /// [`LoadError`].
+    pub fn load(path: impl AsRef<Path>) -> Result<Rules, LoadError> {
+        let path = path.as_ref();
+        let bytes = std::fs::read(path)
+            .map_err(|error| LoadError::Unreadable { path: path.display().to_string(), error })?;
+        Rules::of_file(path, bytes)
+    }
+
+    /// Reads the rules of a file's content.
+    pub(crate) fn of_file(path: &Path, bytes: Vec<u8>) -> Result<Rules, LoadError> {
+        let name = path.display().to_string();
+        let Some(format) = Format::of(path) else { return Err(LoadError::Format { path: name }) };
+        let text = match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => {
+                let valid = error.utf8_error().valid_up_to();
+                let text = String::from_utf8_lossy(&error.as_bytes()[..valid]).into_owned();
+                let mut report = Report::new(&text);
+                let end = crate::mistake::Span { start: valid, end: valid };
+                report.at(end, "not UTF-8: expected text");
+                let mistakes = report.finish().expect_err("there is one");
+                return Err(mistakes.in_file(name).into());
+            }
+        };
+        Rules::parse(&text, format).map_err(|mistakes| mistakes.in_file(name).into())
+    }
+
+    /// Returns the limits that a request meets, in the order of the rules.
+    pub fn matches(&self, request: &Request<'_>) -> Vec<Matched<'_>> {
+        self.matches_each(std::slice::from_ref(request))
+    }
+
+    /// Returns the limits that several requests meet together, as the descriptors of one call of a gateway: each is
+    /// matched by itself, and a rule that matches one replaces rules that match another.
+    pub fn matches_each(&self, requests: &[Request<'_>]) -> Vec<Matched<'_>> {
+        let mut hits: SmallVec<[Hit<'_>; 4]> = SmallVec::new();
+        let mut replaced: SmallVec<[usize; 4]> = SmallVec::new();
+        for (place, request) in requests.iter().enumerate() {
+            let values = self.values(request);
+            for number in self.index.candidates(&values.said) {
+                let number = number as usize;
+                let rule = &self.rules[number];
+                let Some(id) = rule.id_of(&values) else { continue };
+                replaced.extend_from_slice(&rule.replaces);
+                let effect = rule.effects.get(values.tier).unwrap_or(&rule.effects[0]);
+                hits.push(Hit { number, id, limit: effect.as_ref(), request: place });
+                if self.matching == Match::First {
+                    break;
+                }
+            }
+        }
+        hits.retain(|hit| !replaced.contains(&hit.number));
+        let mut matched = Vec::with_capacity(hits.len());
+        for (place, hit) in hits.iter().enumerate() {
+            let rule = &self.rules[hit.number];
+            let is_charged = (rule.shares_id || requests.len() > 1)
+                && rule.id.is_some()
+                && hits[..place].iter().any(|earlier| earlier.id == hit.id);
+            if let (false, Some(limit)) = (is_charged, hit.limit) {
+                matched.push(rule.matched(hit.id.clone(), limit, &requests[hit.request]));
+            }
+        }
+        matched
+    }
+
+    fn values<'q>(&self, request: &'q Request<'_>) -> Values<'q> {
+        let mut values = Values { said: SmallVec::new(), tier: 0, keys: request.len() };
+        for (kind, key, value) in &request.entries {
+            if let Some(number) = self.keys.find(*kind, key) {
+                values.said.push((number, Said::Text(value)));
+            }
+            if *kind == Kind::Descriptor && key == TIER {
+                values.tier = self.tiers.get(&**value).copied().unwrap_or(0);
+            }
+        }
+        if let (Some(address), Some(number)) = (request.address, self.keys.address()) {
+            values.said.push((number, Said::Address(address)));
+        }
+        values
+    }
+
+    /// Returns the number of rules.
+    pub fn len(&self) -> usize {
+        self.rules.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Returns the names of the rules, in their order.
+    pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.rules.iter().map(|rule| rule.name.as_str())
+    }
+
+    /// Returns the keys that rules name, such as `route` and `header.x-plan`: the program need not give others, except
+    /// the tier.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.keys.names()
+    }
+
+    /// Returns the names of the costs that the program computes.
+    pub fn costs(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.costs.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+/// A rule that matches a request.
+struct Hit<'r> {
+    number: usize,
+    id: String,
+    limit: Option<&'r RuleLimit>,
+    /// The place of the request.
+    request: usize,
+}
+
+impl From<File> for Rules {
+    fn from(file: File) -> Self {
+        let File { matching, keys, tiers, costs, rules } = file;
+        let index = Index::new(&rules, keys.names().len());
+        let tiers = tiers.into_iter().zip(1..).collect();
+        Rules { matching, keys, tiers, costs, rules, index }
+    }
+}
+
+/// A file whose rules cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The file cannot be read.
+    #[error("{path} cannot be read: {error}")]
+    Unreadable {
+        /// The path.
+        path: String,
+        /// The system's error.
+        #[source]
+        error: std::io::Error,
+    },
+    /// The end of the file's name is of no format.
+    #[error("{path} has no known format: expected a name that ends in .toml, .yaml, .yml or .json")]
+    Format {
+        /// The path.
+        path: String,
+    },
+    /// The file has mistakes.
+    #[error(transparent)]
+    Mistakes(#[from] Mistakes),
+}
