@@ -70,7 +70,7 @@ impl Test {
     }
 
     /// Returns whether each value that `narrow` accepts is accepted by this test. Some that do are not recognised.
-    fn covers(&self, narrow: &Test) -> bool {
+    pub(crate) fn covers(&self, narrow: &Test) -> bool {
         match (self, narrow) {
             (Test::Absent, narrow) => *narrow == Test::Absent,
             (Test::Present, narrow) => *narrow != Test::Absent,

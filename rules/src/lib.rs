@@ -43,6 +43,7 @@ mod check;
 mod condition;
 mod fields;
 mod file;
+pub mod import;
 mod index;
 mod keys;
 mod limits;

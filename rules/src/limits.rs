@@ -11,7 +11,6 @@ use crate::tree::{Key, Node};
 
 /// A limit that matching requests meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "a rule has few, and a limit is plain data")]
 pub enum RuleLimit {
     /// This limit.
     Given(Limit),

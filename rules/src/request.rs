@@ -24,10 +24,13 @@ use smallvec::SmallVec;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Request<'a> {
-    pub(crate) entries: SmallVec<[(Kind, Cow<'a, str>, Cow<'a, str>); 8]>,
+    pub(crate) entries: SmallVec<[Entry<'a>; 8]>,
     pub(crate) address: Option<IpAddr>,
     pub(crate) costs: SmallVec<[(Cow<'a, str>, u64); 2]>,
 }
+
+/// A key of this kind, and its value.
+type Entry<'a> = (Kind, Cow<'a, str>, Cow<'a, str>);
 
 /// The kind of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +130,7 @@ impl<'a> Request<'a> {
     }
 
     fn put(&mut self, kind: Kind, key: Cow<'a, str>, value: Cow<'a, str>) {
-        let is_other = |entry: &mut (Kind, Cow<'a, str>, _)| entry.0 != kind || entry.1 != key;
+        let is_other = |entry: &mut Entry<'a>| entry.0 != kind || entry.1 != key;
         self.entries.retain(is_other);
         if !value.is_empty() {
             self.entries.push((kind, key, value));

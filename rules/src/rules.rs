@@ -96,14 +96,20 @@ impl Rules {
             }
         }
         hits.retain(|hit| !replaced.contains(&hit.number));
-        let mut matched = Vec::with_capacity(hits.len());
-        for (place, hit) in hits.iter().enumerate() {
+        // A rule without an id, which is blocked or unlimited, charges none.
+        let is_charged = |place: usize, hit: &Hit<'_>| {
             let rule = &self.rules[hit.number];
-            let is_charged = (rule.shares_id || requests.len() > 1)
+            (rule.shares_id || requests.len() > 1)
                 && rule.id.is_some()
-                && hits[..place].iter().any(|earlier| earlier.id == hit.id);
+                && hits[..place].iter().any(|earlier| earlier.id == hit.id)
+        };
+        let charged: SmallVec<[bool; 4]> =
+            hits.iter().enumerate().map(|(place, hit)| is_charged(place, hit)).collect();
+        let mut matched = Vec::with_capacity(hits.len());
+        for (hit, is_charged) in hits.into_iter().zip(charged) {
             if let (false, Some(limit)) = (is_charged, hit.limit) {
-                matched.push(rule.matched(hit.id.clone(), limit, &requests[hit.request]));
+                let rule = &self.rules[hit.number];
+                matched.push(rule.matched(hit.id, limit, &requests[hit.request]));
             }
         }
         matched
