@@ -4,6 +4,7 @@ mod advise;
 mod clocks;
 mod compare;
 mod page;
+mod rules;
 mod source;
 mod worst;
 
@@ -47,6 +48,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Worst(worst::WorstArgs),
     Advise(advise::AdviseArgs),
+    Rules(rules::RulesArgs),
     /// Print completions for a shell
     Completions {
         /// The shell
@@ -186,6 +188,7 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Compare(args) => compare::run(&args),
         Command::Worst(args) => worst::run(&args),
         Command::Advise(args) => advise::run(&args),
+        Command::Rules(args) => rules::run(&args),
         Command::Completions { shell } => {
             let mut text = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "lockage-sim", &mut text);

@@ -9,6 +9,7 @@ mod html;
 mod input;
 mod refusals;
 mod reports;
+mod rules;
 mod scenarios;
 mod traffic;
 mod waits;
