@@ -186,6 +186,7 @@ fn a_rule_that_can_never_apply_is_a_mistake() {
         ("when = { user = 'x' }", ""),
         ("when = { user = 'xy*' }", "when = { user = 'x*' }"),
         ("when = { user = 'x' }", "when = { route = 'x' }"),
+        ("when = { user = 'x*' }", "when = { user = ['xy', 'z'] }"),
         ("when = { user = true }", "when = { user = false }"),
         ("exact = true\nwhen = { user = 'x' }", "when = { user = 'x' }"),
         ("when = { address = '10.1.0.0/16' }", "when = { address = '10.0.0.0/8' }"),
