@@ -7,8 +7,8 @@ use lockage_tests::server::Server;
 use serde_json::Value;
 
 use crate::{
-    HOUR, LIMITS, OTHERS, RECORDS, VALUE, fill, fill_others, json, record, refused, run, shown,
-    text,
+    HOUR, LIMITS, OTHERS, RECORDS, VALUE, fill, fill_others, json, program, record, refused, run,
+    shown, text,
 };
 
 /// Starts a server with a record of each kind, and with other keys.
@@ -232,13 +232,14 @@ async fn holders_and_waiters_are_named_as_far_as_records_have_them() {
 #[tokio::test]
 async fn an_id_cannot_steer_the_terminal() {
     let server = Server::start();
-    redis::cmd("SET")
-        .arg("login:{\u{1b}[2J\n\u{202e}}")
-        .arg("F1 10 3600000000 9007000000000 5")
-        .exec(&mut server.connection())
-        .unwrap();
-    redis::cmd("PERSIST").arg("login:{x}").exec(&mut server.connection()).unwrap();
-    let output = run(&server.url(), &["ls", "--prefix", "login"]);
-    let shown = text(&output.stdout) + &text(&output.stderr);
-    assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
+    let store = RedisStore::open(&server.url()).unwrap();
+    let limiter = lockage::Limiter::new(store, "fixed-window 20/h".parse().unwrap());
+    let limiter = limiter.with_prefix("login").unwrap();
+    _ = limiter.try_acquire("\u{1b}[2J\n\u{202e}", 1).await.unwrap();
+    // As on a terminal, where escapes are not stripped.
+    let mut command = program(&server.url(), &["ls", "--prefix", "login"]);
+    let output = command.env("CLICOLOR_FORCE", "1").output().unwrap();
+    let shown = text(&output.stdout);
+    assert!(shown.contains("login:{\\u{1b}[2J\\n\\u{202e}}"), "{shown:?}");
+    assert!(!shown.contains("\u{1b}[2J") && !shown.contains('\u{202e}'), "{shown:?}");
 }
