@@ -17,7 +17,7 @@ const LARGEST: [(&str, usize); 11] = [
     ("client", 3),
     ("core", 6),
     ("oracle", 6),
-    ("rules", 0),
+    ("rules", 3),
     ("sim", 7),
     ("suite", 9),
     ("tower", 0),
