@@ -146,7 +146,7 @@ mod tests {
 
     const MILLI: Duration = Duration::from_millis(1);
 
-    /// What its connections were asked, with their numbers and patience, and what they answer.
+    /// The calls of its connections, with their numbers and patience, and the answers.
     #[derive(Clone, Default)]
     struct Server(Arc<Mutex<Seen>>);
 

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
-use crate::limit::PartName;
+use crate::part_name::{NameError, PartName};
 use crate::words::Words;
 
 /// A configuration was refused. Nothing was built.
@@ -170,56 +170,6 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A name of a part was refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NameError {
-    /// No letter.
-    Empty,
-    /// A character that names do not have.
-    Character {
-        /// Its place in the name: a byte offset.
-        at: usize,
-    },
-    /// More than [`PartName::MAX_LEN`] characters.
-    TooLong,
-    /// A name that a part before has.
-    Taken,
-    /// No name, while other parts have one.
-    Missing,
-    /// A name for a limit that is the only one.
-    OnlyPart,
-    /// A name in a limit to store that the limiter's default does not have in this place. Records have no names.
-    NotDefault,
-}
-
-impl NameError {
-    /// Returns the problem in words, which follow the name of its subject.
-    const fn words(self) -> &'static str {
-        match self {
-            NameError::Empty => " is empty: it begins with a letter",
-            NameError::Character { .. } => {
-                " has another character than letters, digits, -, _ and ., or does not begin with a letter"
-            }
-            NameError::TooLong => " is too long: at most 24 characters fit",
-            NameError::Taken => " is another part's: give each its own",
-            NameError::Missing => " is missing: name all parts or none",
-            NameError::NotDefault => {
-                " is not that of the limiter's default: names are not stored, and costs go by places"
-            }
-            NameError::OnlyPart => ", the only one, cannot be used: a single limit has one cost",
-        }
-    }
-}
-
-impl fmt::Display for NameError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a name{}", self.words())
-    }
-}
-
-impl core::error::Error for NameError {}
-
 /// A cost, or a list of costs, was refused. Nothing was sent or charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -246,6 +196,8 @@ pub enum CostError {
     },
     /// Different costs for sliding logs of one limit, which share their entries.
     DifferentForLogs,
+    /// A cost of zero for a sliding log, whose time moves with its entries alone.
+    ZeroForLog,
     /// A name that no part of the limit has.
     UnknownName {
         /// The name, as much of it as a name can have.
@@ -280,6 +232,9 @@ impl fmt::Display for CostError {
             }
             CostError::DifferentForLogs => {
                 write!(f, "different costs for sliding logs of one limit: give them the same")
+            }
+            CostError::ZeroForLog => {
+                write!(f, "a cost of zero for a sliding log: each request costs it at least 1")
             }
             CostError::UnknownName { name } => {
                 write!(f, "no part of the limit is called {name:?}: use the names in its text")

@@ -44,6 +44,7 @@ mod lease;
 mod limit;
 mod limiter;
 pub mod lock;
+mod part_name;
 mod record;
 mod reply;
 pub mod rw_lock;
@@ -61,12 +62,12 @@ pub use call::{
 };
 pub use command::{Command, Cut, Publish, key_beside};
 pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdict};
-pub use error::{ConfigError, CostError, NameError, RecordError, ReplyError};
+pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
     Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, IntervalBucket,
-    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, PartName, Prior,
-    SECOND, SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
+    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior, SECOND,
+    SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, EXACT_RESERVATIONS,
@@ -74,6 +75,7 @@ pub use limiter::{
     RequestId, Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement,
     StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
 };
+pub use part_name::{NameError, PartName};
 pub use record::{CompactRecord, Record, Stored};
 pub use script::ScriptId;
 #[cfg(target_has_atomic = "64")]

@@ -229,12 +229,13 @@ local function cost_of_logs(cost)
   return 0
 end
 
--- Takes the costs by part, if there are any; why they are those of other parts than the limit has, if they are.
-local function take_costs(costs)
+-- Takes the costs by part, if there are any; why they are those of other parts than the limit has, if they are. What is
+-- charged moves the time of each part, and of a log only by an entry: so its cost is not zero.
+local function take_costs(costs, is_charged)
   each = costs
   if not each then return end
   for i, part in ipairs(parts) do
-    if part.is_log and each[i] ~= cost_of_logs() then return {$OTHER_PARTS} end
+    if part.is_log and (each[i] ~= cost_of_logs() or is_charged and each[i] == 0) then return {$OTHER_PARTS} end
   end
   if #each ~= #parts then return {$OTHER_PARTS} end
 end

@@ -23,7 +23,7 @@ local asked, by_part = read_cost(costs)
 local wrong = not_whole(first, costs - 1) or not asked and costs or not_whole(costs + 1, #ARGV)
 if wrong then return wrong_argument(wrong, 'a whole number') end
 if by_part and (ARGV[costs + 1] or asked < 1) then return wrong_argument(costs, 'one cost for each part, not all 0') end
-refused = read_request(costs) or read_record() or take_costs(by_part)
+refused = read_request(costs) or read_record() or take_costs(by_part, true)
 if refused then return refused end
 
 local again = repeated(ARGV[costs])

@@ -11,7 +11,7 @@ local at, refused = read_limit(4)
 if refused then return refused end
 local cost, by_part = read_cost(at)
 if not cost or cost < 1 or #ARGV > at then return wrong_argument(at, 'one cost, at least 1 for a part') end
-refused = read_request(at) or read_record() or take_costs(by_part) or read_reservation()
+refused = read_request(at) or read_record() or take_costs(by_part, true) or read_reservation()
 if refused then return refused end
 
 local reply = {0, now}

@@ -249,7 +249,7 @@ impl<'ast> Visit<'ast> for Search<'_> {
 
 /// Returns whether an item is left out: it is for tests, for models of threads, or for doc tests.
 fn is_left_out(attributes: &[Attribute]) -> bool {
-    // What documentation says of tests, or of the latest, leaves nothing out.
+    // A function is a place also if its documentation speaks of tests, or of the latest.
     attributes.iter().filter(|it| !it.path().is_ident("doc")).any(|it| {
         let text = it.to_token_stream().to_string();
         text.contains("test")

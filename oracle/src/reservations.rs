@@ -387,8 +387,11 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
             Estimate::Request(cost) => (cost.into(), None),
             Estimate::Reserve(cost, actual) => (cost.into(), Some(Cost::from(actual))),
             Estimate::RequestParts(costs) => (of_parts(&limit, costs), None),
+            // A twin cannot be charged without an entry in a log.
             Estimate::ReserveParts(costs, used) => {
-                (of_parts(&limit, costs), Some(of_parts(&limit, used)))
+                let actual = of_parts(&limit, used);
+                let is_chargeable = actual.most() == 0 || Acquire::by_part(limit, actual).is_ok();
+                (of_parts(&limit, costs), is_chargeable.then_some(actual))
             }
             Estimate::Settle(_) => (Cost::from(0), None),
         };

@@ -18,7 +18,7 @@ use crate::tree::Node;
 pub struct Imported {
     /// The rules, in YAML.
     pub rules: String,
-    /// What cannot be said in rules, with its place in the file; `None` if all is said.
+    /// A part that rules cannot express, with its place in the file; `None` if all is expressed.
     pub left_out: Option<Mistakes>,
 }
 

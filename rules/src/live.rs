@@ -91,7 +91,7 @@ struct State {
     status: ReloadStatus,
 }
 
-/// What a file holds: a hash, or the error in its place.
+/// The content of a file: a hash, or the error in its place.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     Hash([u8; 32]),

@@ -53,11 +53,11 @@ pub struct Matched<'r> {
     pub costs: Costs,
     /// Whether a denial is only reported.
     pub shadow: bool,
-    /// What to do while the store does not answer; `None` for the program's own way.
+    /// The behaviour while the store does not answer; `None` for the program's own.
     pub fallback: Option<RuleFallback>,
     /// The importance of the request.
     pub priority: Priority,
-    /// What the client sees.
+    /// The client's view of the rule.
     pub client: &'r ClientView,
 }
 

@@ -4,7 +4,7 @@ use crate::fields::{Fields, number, switch, text, word};
 use crate::mistake::{Report, Span, nearest};
 use crate::tree::{Node, Value};
 
-/// What to do while the store does not answer.
+/// The behaviour while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RuleFallback {
     /// Admit: [`Fallback::open`](lockage::Fallback::open).
@@ -31,7 +31,7 @@ pub enum Priority {
     Critical,
 }
 
-/// What a client sees of a rule.
+/// A rule as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClientView {

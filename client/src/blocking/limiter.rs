@@ -172,7 +172,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     /// Methods without use for blocking callers, which share no calls.
-    const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing"];
+    const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing_stats"];
 
     /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
     #[test]

@@ -31,7 +31,6 @@ pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
 pub use interval_bucket::IntervalBucket;
 pub use meter::{LazyDecision, Meter, MeterState, Prior};
-pub use names::PartName;
 pub use parse::{ParseError, parse_duration, parse_rate};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;

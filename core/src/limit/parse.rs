@@ -7,13 +7,14 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use super::input::{Input, Problem, Refusal};
-use super::names::{self, NO_NAMES, PartName};
+use super::names::{self, NO_NAMES};
 use super::zone::edits;
 use super::zone_proposal::proposal;
 use super::{Composite, Limit, Single};
-use crate::error::{ConfigError, NameError};
+use crate::error::ConfigError;
 use crate::exact::ok;
 use crate::limiter::StoredLimit;
+use crate::part_name::{NameError, PartName};
 use crate::words::{Words, is_word};
 
 impl Limit {

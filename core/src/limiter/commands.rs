@@ -62,10 +62,11 @@ impl Acquire {
     /// Under a limit that does not pass [`Cost::check`], also a stored one, it is [`RecordError::OtherParts`].
     ///
     /// # Errors
-    /// [`CostError::Zero`] if all are zero.
+    /// [`CostError::Zero`] if all are zero, and [`CostError::ZeroForLog`].
     pub fn by_part(limit: impl Into<Limit>, cost: Cost) -> Result<Self, CostError> {
         check_costs(&[cost.most()])?;
         let limit = limit.into();
+        cost.check_charge(&limit)?;
         Ok(Acquire { limit, cost, max_wait: MaxWait::ENDLESS, request: None })
     }
 
@@ -112,7 +113,7 @@ impl Acquire {
         now: Timestamp,
         told: Option<&mut Vec<u64>>,
     ) -> Result<(Decision, Timestamp), RecordError> {
-        self.cost.suits(&self.limit)?;
+        self.cost.suits_charge(&self.limit)?;
         if let Some(known) = self.known(slot, now)? {
             let decision = wire::recall(&self.limit.singles(), &self.cost, known.now, &known.told);
             if let Some(told) = told {

@@ -5,7 +5,8 @@ use core::str::FromStr;
 
 use crate::decision::Decision;
 use crate::error::{CostError, RecordError};
-use crate::limit::{Composite, Limit, PartName, Single};
+use crate::limit::{Composite, Limit, Single};
+use crate::part_name::PartName;
 use crate::record::read_number;
 
 /// The cost of one request.
@@ -116,6 +117,23 @@ impl Cost {
             true => Ok(()),
             false => Err(CostError::DifferentForLogs),
         }
+    }
+
+    /// Checks that it can be charged: the time of a sliding log moves with its entries alone, so a request has one in each
+    /// log.
+    ///
+    /// # Errors
+    /// [`CostError::ZeroForLog`].
+    pub(super) fn check_charge(&self, limit: &Limit) -> Result<(), CostError> {
+        let costs = self.parts().unwrap_or_default().iter();
+        let has_zero = costs.zip(&*limit.singles()).any(|(cost, it)| *cost == 0 && it.is_log());
+        if has_zero { Err(CostError::ZeroForLog) } else { Ok(()) }
+    }
+
+    /// Checks a charge under a limit that may be another one than its caller knew.
+    pub(super) fn suits_charge(&self, limit: &Limit) -> Result<(), RecordError> {
+        self.suits(limit)?;
+        self.check_charge(limit).map_err(|_| RecordError::OtherParts)
     }
 
     /// Checks it under a limit that may be another one than its caller knew.

@@ -207,7 +207,7 @@ impl Run for Reserve {
         beside: &mut Option<Record>,
         now: Timestamp,
     ) -> Result<Reserved, RecordError> {
-        self.cost.suits(&self.limit)?;
+        self.cost.suits_charge(&self.limit)?;
         let limits = self.limit.singles();
         if let Some(known) = live(slot, beside, now)? {
             return self.repeated(known, &limits);

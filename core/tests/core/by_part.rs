@@ -55,14 +55,14 @@ fn a_part_with_a_cost_of_zero_does_not_count() {
     assert_eq!((tokens.is_allowed(), tokens.binding, left(&tokens)), (true, Some(1), vec![0, 0]));
     assert!(!acquire(&mut slot, limit, &[1, 0]).is_allowed());
 
-    // It neither opens a window (E1), nor waits in a queue (D13), nor adds an entry to a log (E2).
-    let text = "fixed-window 2/min + leaky-bucket 1/min queue 1 + sliding-log 1/min";
+    // It neither opens a window (E1) nor waits in a queue (D13).
+    let text = "fixed-window 2/min + leaky-bucket 1/min queue 1 + sliding-log 9/min";
     let (limit, mut slot): (Limit, _) = (text.parse().unwrap(), None);
-    assert!(acquire(&mut slot, limit, &[0, 1, 0]).is_allowed());
-    let unasked = acquire(&mut slot, limit, &[1, 0, 0]);
+    assert!(acquire(&mut slot, limit, &[0, 1, 1]).is_allowed());
+    let unasked = acquire(&mut slot, limit, &[1, 0, 1]);
     assert_eq!((unasked.is_allowed(), unasked.turn_after), (true, Duration::ZERO));
-    assert_eq!(left(&unasked), [1, 0, 1]);
-    assert!(!acquire(&mut slot, limit, &[1, 1, 0]).is_allowed());
+    assert_eq!(left(&unasked), [1, 0, 7]);
+    assert!(!acquire(&mut slot, limit, &[1, 1, 1]).is_allowed());
 }
 
 #[test]
@@ -77,6 +77,8 @@ fn wrong_costs_are_refused_before_anything_is_sent() {
     let logs: Limit = "sliding-log 3/s + fixed-window 9/s + sliding-log 5/min".parse().unwrap();
     assert_eq!(cost(&[2, 9, 2]).check(&logs), Ok(()));
     assert_eq!(cost(&[2, 9, 1]).check(&logs), Err(CostError::DifferentForLogs));
+    assert_eq!(Acquire::by_part(logs, cost(&[0, 9, 0])), Err(CostError::ZeroForLog));
+    assert!(Acquire::by_part(logs, cost(&[1, 0, 1])).is_ok());
 
     assert_eq!(Cost::named(&limit, &[("tokens", 7)]), Ok(cost(&[0, 7])));
     let message = |costs: &[(&str, u64)]| Cost::named(&limit, costs).unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use super::decisions::charged_part;
 use super::{Check, require};
-use crate::config::{Config, Kind};
+use crate::config::Config;
 use crate::envelope;
 use crate::strategies::Trace;
 use crate::subject::{Op, Outcome, Subject};
@@ -47,30 +47,22 @@ pub fn d10_a_lost_record_grants_one_allowance(
 }
 
 /// The admissions of each part: times in microseconds, and costs.
-struct Admitted {
-    parts: Vec<Vec<(u64, i128)>>,
-    /// Whether it is a log, whose time moves only with its entries.
-    is_log: Vec<bool>,
-}
+struct Admitted(Vec<Vec<(u64, i128)>>);
 
 impl Admitted {
     fn of(trace: &Trace) -> Self {
-        let parts = &trace.limits.parts;
-        let is_log = parts.iter().map(|part| part.kind == Kind::SlidingLog).collect();
-        Admitted { parts: vec![Vec::new(); parts.len()], is_log }
+        Admitted(vec![Vec::new(); trace.limits.parts.len()])
     }
 
     fn learn(&mut self, op: &Op, now_us: u64, outcome: &Outcome) {
-        for (place, admitted) in self.parts.iter_mut().enumerate() {
-            let is_log = self.is_log[place];
-            let charged = charged_part(op, now_us, outcome, place).into_iter();
-            admitted.extend(charged.filter(|(_, cost)| *cost != 0 || !is_log));
+        for (place, admitted) in self.0.iter_mut().enumerate() {
+            admitted.extend(charged_part(op, now_us, outcome, place));
         }
     }
 
     /// Checks the envelopes with `extra` on top of each part's bound.
     fn within(&self, trace: &Trace, extra: impl Fn(&Config) -> u64) -> Check {
-        self.parts.iter().zip(&trace.limits.parts).try_for_each(|(admitted, part)| {
+        self.0.iter().zip(&trace.limits.parts).try_for_each(|(admitted, part)| {
             let checked = envelope::check(part, admitted, extra(part));
             require(checked.is_ok(), || format!("{part:?}: {checked:?} of {admitted:?}"))
         })

@@ -162,7 +162,14 @@ impl Memory {
             }
             Some(&Request { asked: Asked::ByPart(cost), id, remember_us }) => {
                 let costs = cost.parts().expect("it is by part");
-                let costs: Vec<u64> = costs.iter().map(|cost| cost.saturating_add(extra)).collect();
+                let is_log = |at: usize| {
+                    self.limits.parts.get(at).is_some_and(|part| part.kind == Kind::SlidingLog)
+                };
+                // Under other limits than before, a log may be where a part was that did not count.
+                let cost = |(at, cost): (usize, &u64)| {
+                    cost.saturating_add(extra).max(u64::from(is_log(at)))
+                };
+                let costs: Vec<u64> = costs.iter().enumerate().map(cost).collect();
                 let cost = PartCost::by_part(&costs).expect("as many");
                 Op::ByPart { cost, request: Some((id, remember_us)), charges: true }
             }
@@ -192,7 +199,9 @@ impl Memory {
         let cost = |at: usize, config: &Config| {
             let at = log.filter(|_| config.kind == Kind::SlidingLog).unwrap_or(at);
             let cost = costs[at % costs.len()];
-            cost.map_or(0, |cost| self.cost_of(cost, parts[at].capacity(), self.each[at]))
+            // No request is without an entry in a log.
+            let least = u64::from(config.kind == Kind::SlidingLog);
+            cost.map_or(least, |cost| self.cost_of(cost, parts[at].capacity(), self.each[at]))
         };
         let mut all: Vec<u64> = parts.iter().enumerate().map(|(at, it)| cost(at, it)).collect();
         if all.iter().all(|cost| *cost == 0) {

@@ -27,7 +27,8 @@ const STEPS: usize = 24;
 type Mutant<I> = (ScriptId, &'static str, &'static str, BoxedStrategy<I>);
 
 /// Where the script for any limit decides.
-const ADMITS: &str = "if cost <= least and in_time() then";
+const ADMITS: &str =
+    "if (each and not blocked and fits(cost) or not each and cost <= least) and in_time() then";
 
 const OFF_BY_ONE: &str = "if cost < least and in_time() then";
 

@@ -229,7 +229,7 @@ async fn l10_a_change_is_made_though_its_first_question_was_repeated() {
     assert_eq!(latch.count_down(1).await.unwrap(), 2);
 }
 
-/// What locks show of themselves is how they wait, and what they are asked to do.
+/// Locks show how they wait, and the calls that they were asked for.
 #[tokio::test(start_paused = true)]
 async fn locks_show_their_options() {
     let (plain, _) = locks();

@@ -1,4 +1,4 @@
-//! What stores have counted down of latches, beside what their callers have asked for.
+//! The counts of latches in stores, beside those that their callers have asked for.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ type Kept = (Life, bool, bool);
 pub(in crate::simulation) struct Latches {
     /// When a store has made each change, by its id.
     made: BTreeMap<Vec<u8>, u64>,
-    /// What callers have asked for, but for what is not done, and what stores have made of that.
+    /// The counts that callers have asked for, without those that are not done, and the stores' counts.
     asked: BTreeMap<Kept, u64>,
     changed: BTreeMap<Kept, u64>,
 }
