@@ -57,7 +57,7 @@ fn denials_before_a_refund_are_not_cached() {
         let was_asked_before = asked.load(Ordering::SeqCst);
         denials.forget(&key);
         learner.join().unwrap();
-        let tell = |denial: &Denial, now| denial.answer(1, now);
+        let tell = |denial: &Denial, now| denial.answer(&1.into(), now);
         let answer = denials.known(&key, &source(), &1.into(), Duration::ZERO, tell);
         assert!(!was_asked_before || answer.is_none(), "{answer:?}");
     });
