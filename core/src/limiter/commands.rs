@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::cost::{Cost, Costs};
+use super::cost::{Cost, Costs, Requests};
 use super::key_state::{LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use super::request::{Remembered, Request, RequestId, What};
@@ -334,20 +334,6 @@ fn check_costs(costs: &[u64]) -> Result<(), CostError> {
         return Err(CostError::Zero);
     }
     Ok(())
-}
-
-/// The requests of one call.
-#[derive(Clone, Copy)]
-pub(super) struct Requests<'a> {
-    pub(super) costs: Costs<'a>,
-    pub(super) max_wait: MaxWait,
-}
-
-impl<'a> Requests<'a> {
-    /// Returns requests whose callers wait for any turn.
-    fn patient(costs: &'a [u64]) -> Self {
-        Requests { costs: Costs::ForAll(costs), max_wait: MaxWait::ENDLESS }
-    }
 }
 
 /// Packs the limit's configuration, the numbers that it gives to calls, the longest wait if it has turns, and the

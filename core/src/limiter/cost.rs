@@ -3,6 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use super::max_wait::MaxWait;
 use crate::decision::Decision;
 use crate::error::{CostError, RecordError};
 use crate::limit::{Composite, Limit, Single};
@@ -225,6 +226,20 @@ impl FromStr for Cost {
             count += 1;
         }
         Ok(Cost { costs: all, count: count as u8 })
+    }
+}
+
+/// The requests of one call.
+#[derive(Clone, Copy)]
+pub(super) struct Requests<'a> {
+    pub(super) costs: Costs<'a>,
+    pub(super) max_wait: MaxWait,
+}
+
+impl<'a> Requests<'a> {
+    /// Returns requests whose callers wait for any turn.
+    pub(super) fn patient(costs: &'a [u64]) -> Self {
+        Requests { costs: Costs::ForAll(costs), max_wait: MaxWait::ENDLESS }
     }
 }
 

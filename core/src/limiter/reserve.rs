@@ -3,8 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use super::commands::Requests;
-use super::cost::{Cost, Costs};
+use super::cost::{Cost, Costs, Requests};
 use super::max_wait::MaxWait;
 use super::request::{Request, RequestId};
 use super::reservations::{ReservationRecord, Stage, generation, recall};

@@ -2,8 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::commands::Requests;
-use super::cost::{Cost, Costs};
+use super::cost::{Cost, Costs, Requests};
 use super::key_state::{Freed, KeyState, LimitState, OneLimit};
 use super::max_wait::MaxWait;
 use crate::call::{ONE_INTEGER, TextCall};
