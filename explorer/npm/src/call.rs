@@ -8,8 +8,8 @@ use lockage_core::lock::{self, Lock};
 use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CancelTurn, Command, Cost, FixedWindow, Limit, LimitCommand, Peek,
-    RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
+    Acquire, AcquireEach, Adjust, CancelTurn, Command, Cost, FixedWindow, Limit, LimitCommand,
+    Peek, RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
 };
 
 use crate::arguments::{Numbers, Packed, Read, Stored, Text, told};
