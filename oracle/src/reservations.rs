@@ -387,11 +387,8 @@ pub fn settled_is_as_if_charged(key: &mut impl Key, estimates: &Estimates) -> Ch
             Estimate::Request(cost) => (cost.into(), None),
             Estimate::Reserve(cost, actual) => (cost.into(), Some(Cost::from(actual))),
             Estimate::RequestParts(costs) => (of_parts(&limit, costs), None),
-            // A twin cannot be charged without an entry in a log.
             Estimate::ReserveParts(costs, used) => {
-                let actual = of_parts(&limit, used);
-                let is_chargeable = actual.most() == 0 || Acquire::by_part(limit, actual).is_ok();
-                (of_parts(&limit, costs), is_chargeable.then_some(actual))
+                (of_parts(&limit, costs), Some(of_parts(&limit, used)))
             }
             Estimate::Settle(_) => (Cost::from(0), None),
         };
@@ -458,9 +455,31 @@ impl<K: Key> Twins<'_, K> {
 
     /// Charges the twin, which has charged less, and admits whatever the key does.
     fn charge(&mut self, cost: Cost, now: Timestamp) -> Check {
-        let acquire = Acquire::by_part(self.limit, cost).expect("above zero");
-        let decision = self.twin.execute(&acquire, now).map_err(Failure::new)?;
+        let decision = match Acquire::by_part(self.limit, cost) {
+            Ok(acquire) => self.twin.execute(&acquire, now).map_err(Failure::new)?,
+            // No request is without an entry in a log: it gives it back at once.
+            Err(_) => self.charge_without_entry(cost, now)?,
+        };
         require(self.apart || decision.is_allowed(), || format!("the twin denies {cost} at {now}"))
+    }
+
+    fn charge_without_entry(&mut self, cost: Cost, now: Timestamp) -> Result<Decision, Failure> {
+        let parts = self.limit.parts().enumerate();
+        let with_entry = parts.map(|(at, part)| match part {
+            Limit::SlidingLog(_) => 1,
+            _ => cost.of_part(at),
+        });
+        let with_entry = Cost::by_part(&with_entry.collect::<Vec<_>>()).expect("as many");
+        let acquire = Acquire::by_part(self.limit, with_entry).expect("no log without an entry");
+        let id = RequestId::from_u128(self.twin.1.len() as u128 + 1);
+        let reserve = acquire.reserve(id, Duration::from_secs(3600)).expect("in range");
+        let reserved = self.twin.execute(&reserve, now).map_err(Failure::new)?;
+        if let Some(reservation) = reserved.reservation {
+            let settle = Settle::by_part(self.limit, &reservation, cost);
+            let settled = self.twin.execute(&settle, now).map_err(Failure::new)?;
+            require(matches!(settled, Settlement::Settled { .. }), || format!("{settled:?}"))?;
+        }
+        Ok(reserved.decision)
     }
 
     fn look_apart(&mut self, now: Timestamp) -> Check {
