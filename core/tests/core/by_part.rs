@@ -169,6 +169,14 @@ fn costs_for_other_parts_than_a_stored_limit_has_change_nothing() {
     let done = under(&[1, 3]).apply(&mut slot, now()).unwrap();
     let StoredLimitOutcome::Done { outcome, .. } = done else { panic!("{done:?}") };
     assert_eq!(left(&outcome), [8, 6]);
+
+    // E2: no request is without an entry in a log.
+    let with_log: StoredLimit = "fixed-window 9/min + sliding-log 9/h".parse().unwrap();
+    SetLimit::new(with_log).apply(&mut slot, now()).unwrap();
+    let before = slot.clone();
+    assert_eq!(under(&[1, 0]).apply(&mut slot, now()), Err(RecordError::OtherParts));
+    assert_eq!(slot, before);
+    assert!(under(&[1, 1]).apply(&mut slot, now()).is_ok());
 }
 
 #[test]

@@ -280,6 +280,14 @@ fn by_part(key: &mut Recorder) {
         &SetLimit::new("fixed-window 3/min".parse().expect("a limit")),
     );
     key.record("acquire +1+2+3 under the stored limit", &WithStoredLimit::new(own));
+    let with_log = "fixed-window 3/min + sliding-log 9/min";
+    key.record(&format!("set {with_log}"), &SetLimit::new(with_log.parse().expect("a limit")));
+    let nominal: Limit = "fixed-window 1/s".parse().expect("well formed");
+    for text in ["+1+0", "+1+2"] {
+        let acquire = Acquire::by_part(nominal, cost(text)).expect("above 0");
+        let name = format!("acquire {text} under the stored limit with a log");
+        key.record(&name, &WithStoredLimit::new(acquire));
+    }
 }
 
 /// Turns in a queue: taken within a longest wait, and given back or not.
