@@ -2,7 +2,8 @@
 
 use core::fmt;
 
-/// The name of a part of a limit: a letter, then letters, digits, `-`, `_` or `.`, at most 24 in all.
+/// The name of a part of a limit: a letter, then letters, digits, `-`, `_` or `.`, at most 24 in all. The names of one
+/// limit have at most 40 characters together, with one between each two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PartName {
     /// Zeros after the name.
@@ -52,8 +53,15 @@ impl PartName {
 
     /// Returns the name as a text.
     pub fn as_str(&self) -> &str {
-        let len = self.bytes.iter().position(|byte| *byte == 0).unwrap_or(PartName::MAX_LEN);
-        core::str::from_utf8(&self.bytes[..len]).unwrap_or_default()
+        core::str::from_utf8(self.as_bytes()).unwrap_or_default()
+    }
+
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        let mut len = 0;
+        while len < PartName::MAX_LEN && self.bytes[len] > 0 {
+            len += 1;
+        }
+        self.bytes.split_at(len).0
     }
 
     pub(crate) const fn is_none(&self) -> bool {
@@ -99,6 +107,8 @@ pub enum NameError {
     },
     /// More than [`PartName::MAX_LEN`] characters.
     TooLong,
+    /// More than 40 characters with the names before it, and one between each two.
+    TooLongTogether,
     /// A name that a part before has.
     Taken,
     /// No name, while other parts have one.
@@ -110,6 +120,9 @@ pub enum NameError {
 }
 
 impl NameError {
+    /// The most characters of all names of a limit, with one between each two.
+    pub(crate) const MOST_TOGETHER: usize = 40;
+
     /// Returns the problem in words, which follow the name of its subject.
     pub(crate) const fn words(self) -> &'static str {
         match self {
@@ -118,6 +131,9 @@ impl NameError {
                 " has another character than letters, digits, -, _ and ., or does not begin with a letter"
             }
             NameError::TooLong => " is too long: at most 24 characters fit",
+            NameError::TooLongTogether => {
+                " does not fit: all names have at most 40 characters together"
+            }
             NameError::Taken => " is another part's: give each its own",
             NameError::Missing => " is missing: name all parts or none",
             NameError::NotDefault => {

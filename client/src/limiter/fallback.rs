@@ -36,6 +36,7 @@ pub struct Fallback {
 
 /// Which limit a fallback applies to an id whose stored limit its limiter has not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a fallback has one, and a limit is plain data")]
 pub enum UnreadLimit {
     /// The limit that the limiter read last, for any id; refused if it has read none.
     LastSeen,

@@ -3,7 +3,7 @@
 use core::ops::Deref;
 use core::slice;
 
-use super::names::{NO_NAMES, Names};
+use super::names::Names;
 use super::{Limit, Single};
 use crate::error::ConfigError;
 
@@ -35,7 +35,7 @@ impl Composite {
             singles[index] = only;
             index += 1;
         }
-        Ok(Composite { singles, count, names: NO_NAMES })
+        Ok(Composite { singles, count, names: Names::NONE })
     }
 }
 

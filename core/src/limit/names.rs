@@ -1,43 +1,72 @@
 //! Names of the parts of a limit. Records do not have them: a store knows parts by their places.
 
+use core::fmt;
+
 use super::{Composite, Limit};
 use crate::error::ConfigError;
 use crate::exact::ok;
 use crate::part_name::{NameError, PartName};
 
-/// The names of all parts of a composite, or of none.
-pub(super) type Names = [PartName; Composite::MAX_LIMITS];
+/// The names of parts as they are given.
+pub(super) type Given = [PartName; Composite::MAX_LIMITS];
 
-pub(super) const NO_NAMES: Names = [PartName::NONE; Composite::MAX_LIMITS];
+pub(super) const NOT_GIVEN: Given = [PartName::NONE; Composite::MAX_LIMITS];
 
-/// Checks the names of the first `count` parts. An error is of the part at this place.
-pub(super) const fn check(names: &Names, count: usize) -> Result<(), (usize, NameError)> {
-    let (mut named, mut at) = (0, 0);
-    while at < count {
-        named += !names[at].is_none() as usize;
-        at += 1;
-    }
-    if named == 0 {
-        return Ok(());
-    }
-    if count == 1 {
-        return Err((0, NameError::OnlyPart));
-    }
-    let mut at = 0;
-    while at < count {
-        if names[at].is_none() {
-            return Err((at, NameError::Missing));
+/// The names of all parts of a composite, or of none, with a zero behind each: in few bytes, since limits are copied.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Names([u8; NameError::MOST_TOGETHER]);
+
+impl Names {
+    pub(super) const NONE: Names = Names([0; NameError::MOST_TOGETHER]);
+
+    /// Takes the names of the first `count` parts. An error is of the part at this place.
+    pub(super) const fn of(given: &Given, count: usize) -> Result<Self, (usize, NameError)> {
+        let (mut named, mut at) = (0, 0);
+        while at < count {
+            named += !given[at].is_none() as usize;
+            at += 1;
         }
-        let mut before = 0;
-        while before < at {
-            if names[at].is(&names[before]) {
-                return Err((at, NameError::Taken));
+        if named == 0 {
+            return Ok(Names::NONE);
+        }
+        if count == 1 {
+            return Err((0, NameError::OnlyPart));
+        }
+        let (mut names, mut end, mut at) = (Names::NONE, 0, 0);
+        while at < count {
+            let name = given[at].as_bytes();
+            if name.is_empty() {
+                return Err((at, NameError::Missing));
             }
-            before += 1;
+            let mut before = 0;
+            while before < at {
+                if given[at].is(&given[before]) {
+                    return Err((at, NameError::Taken));
+                }
+                before += 1;
+            }
+            if end + name.len() > NameError::MOST_TOGETHER {
+                return Err((at, NameError::TooLongTogether));
+            }
+            let (_, rest) = names.0.split_at_mut(end);
+            rest.split_at_mut(name.len()).0.copy_from_slice(name);
+            end += name.len() + 1;
+            at += 1;
         }
-        at += 1;
+        Ok(names)
     }
-    Ok(())
+
+    fn each(&self) -> impl Iterator<Item = &str> {
+        // Invariant: names are ASCII.
+        let text = core::str::from_utf8(&self.0).unwrap_or_default();
+        text.split('\0').filter(|name| !name.is_empty())
+    }
+}
+
+impl fmt::Debug for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.each()).finish()
+    }
 }
 
 impl Limit {
@@ -58,7 +87,7 @@ impl Limit {
     /// # Errors
     /// As [`Limit::all`], and [`ConfigError::Name`]: also for a single limit, which has one cost and no name.
     pub const fn named(parts: &[(&str, Limit)]) -> Result<Limit, ConfigError> {
-        let (count, mut names) = (parts.len(), NO_NAMES);
+        let (count, mut names) = (parts.len(), NOT_GIVEN);
         if count == 0 || count > Composite::MAX_LIMITS {
             return Err(ConfigError::LimitCount { count });
         }
@@ -71,19 +100,20 @@ impl Limit {
             limits[at] = parts[at].1;
             at += 1;
         }
-        if let Err((at, error)) = check(&names, count) {
-            return Err(ConfigError::Name { part: at + 1, error });
-        }
+        let names = match Names::of(&names, count) {
+            Ok(names) => names,
+            Err((at, error)) => return Err(ConfigError::Name { part: at + 1, error }),
+        };
         Ok(ok!(Limit::all(limits.split_at(count).0)).with_names(names))
     }
 
     /// Returns the names of the parts in their order; nothing if they have none.
-    pub fn part_names(&self) -> impl ExactSizeIterator<Item = &str> {
-        let (names, count) = match self {
-            Limit::Composite(all) if !all.names[0].is_none() => (&all.names, all.count),
-            _ => (&NO_NAMES, 0),
+    pub fn part_names(&self) -> impl Iterator<Item = &str> {
+        let names = match self {
+            Limit::Composite(all) => &all.names,
+            _ => &Names::NONE,
         };
-        names[..count].iter().map(PartName::as_str)
+        names.each()
     }
 
     /// Returns the place of the part of this name, from 0.

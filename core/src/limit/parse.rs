@@ -7,7 +7,7 @@ use core::str::FromStr;
 use core::time::Duration;
 
 use super::input::{Input, Problem, Refusal};
-use super::names::{self, NO_NAMES};
+use super::names::{NOT_GIVEN, Names};
 use super::zone::edits;
 use super::zone_proposal::proposal;
 use super::{Composite, Limit, Single};
@@ -82,7 +82,7 @@ fn read_stored(input: &mut Input<'_>) -> Result<StoredLimit, Refusal> {
 
 /// Parses one limit, or several joined by `+`, of which each has a name or none.
 const fn read_all(input: &mut Input<'_>) -> Result<Limit, Refusal> {
-    let (mut names, mut places) = (NO_NAMES, [input.skip_spaces(); Composite::MAX_LIMITS]);
+    let (mut names, mut places) = (NOT_GIVEN, [input.skip_spaces(); Composite::MAX_LIMITS]);
     names[0] = ok!(read_name(input));
     let mut limits = [ok!(read_limit(input)); Composite::MAX_LIMITS];
     let mut count = 1;
@@ -98,8 +98,8 @@ const fn read_all(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         Some((all, _)) => ok!(input.built(0, Limit::all(all))),
         None => return input.built(0, Err(ConfigError::LimitCount { count })),
     };
-    match names::check(&names, count) {
-        Ok(()) => Ok(all.with_names(names)),
+    match Names::of(&names, count) {
+        Ok(names) => Ok(all.with_names(names)),
         Err((at, error)) => Err(wrong_name(places[at], at, error)),
     }
 }

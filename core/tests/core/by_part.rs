@@ -190,7 +190,7 @@ fn parts_have_names_in_a_limits_text() {
     let tight = "requests:fixed-window 3/min+tokens:token-bucket 100/s burst 100";
     assert_eq!(tight.parse(), Ok(limit));
     let unnamed: Limit = "fixed-window 3/min + token-bucket 100/s burst 100".parse().unwrap();
-    assert_eq!((unnamed.part_names().len(), unnamed == limit), (0, false));
+    assert_eq!((unnamed.part_names().count(), unnamed == limit), (0, false));
     // Shares, and a limit with its boundaries, keep them.
     assert!(limit.share(3).unwrap().part_names().eq(["requests", "tokens"]));
     let text = "a: fixed-window 1/s + b: sliding-log 2/s per client kept 1h";
@@ -227,6 +227,13 @@ fn a_wrong_name_is_refused_with_its_place() {
     assert_eq!(refused(&long).1, name(1, NameError::TooLong));
     let fitting = format!("{}: fixed-window 1/s + b: fixed-window 1/s", "a".repeat(24));
     assert_eq!(fitting.parse::<Limit>().unwrap().to_string(), fitting);
+    let together = |last: usize| {
+        let (first, last) = ("a".repeat(24), "b".repeat(last));
+        format!("{first}: fixed-window 1/s + {last}: fixed-window 1/s")
+    };
+    assert_eq!(together(15).parse::<Limit>().unwrap().to_string(), together(15));
+    assert_eq!(refused(&together(16)).0, 46);
+    assert_eq!(refused(&together(16)).1, name(2, NameError::TooLongTogether));
     let one: Limit = "fixed-window 1/s".parse().unwrap();
     assert_eq!(Limit::named(&[("a", one)]).err(), name(1, NameError::OnlyPart));
     assert_eq!(Limit::named(&[("a", one), ("", one)]).err(), name(2, NameError::Empty));

@@ -12,6 +12,7 @@ use crate::answers::envelope;
 pub struct Attack(Placement);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "there are few, and a limit is plain data")]
 enum Placement {
     /// One request opens the window; all others, and all of the next window, meet at its end.
     FixedWindow { limit: u64, window: u64 },
