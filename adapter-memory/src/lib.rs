@@ -38,7 +38,7 @@ use lockage::store::{BlockingStore, Clock, Command, ConfigError, RecordError};
 use lockage::{Key, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
-use lockage_core::{Publish, Timestamp};
+use lockage_core::{AcquireAll, Decision, Publish, Timestamp};
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use clock::{MonotonicClock, TickingClock};
@@ -175,6 +175,21 @@ impl<C: Clock> MemoryStore<C> {
         Ok(outcome)
     }
 
+    /// Executes requests on several keys in one step, without a future: all are charged, or nothing is changed.
+    ///
+    /// # Errors
+    /// See [`MemoryError`]: nothing is changed then.
+    ///
+    /// # Panics
+    /// Unless there is one key for each request, and all keys differ.
+    pub fn run_all(
+        &self,
+        keys: &[&str],
+        command: &AcquireAll,
+    ) -> Result<Vec<Decision>, MemoryError> {
+        self.shards.run_all(keys, command, self.clock.now())
+    }
+
     /// Returns the number of stored keys, with expired ones that are not dropped yet.
     pub fn len(&self) -> usize {
         self.shards.len()
@@ -212,6 +227,15 @@ impl<C: Clock> Store for MemoryStore<C> {
     {
         Ok(self.run(key.as_str(), command)?)
     }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        BlockingStore::execute_all(self, keys, command, patience)
+    }
 }
 
 impl<C: Clock> Notifications for MemoryStore<C> {
@@ -229,6 +253,16 @@ impl<C: Clock> BlockingStore for MemoryStore<C> {
         _patience: Duration,
     ) -> Result<M::Outcome, StoreError> {
         Ok(self.run(key.as_str(), command)?)
+    }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        _patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let keys: Vec<&str> = keys.iter().map(Key::as_str).collect();
+        Ok(self.run_all(&keys, command)?)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Every interleaving of two threads on one shard. Run with
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p lockage-memory --lib --target-dir target/loom`.
 
+use std::hash::BuildHasher;
 use std::time::Duration;
 
 use lockage_core::{Acquire, ManualClock, Reset, Timestamp};
@@ -68,5 +69,33 @@ fn a_reset_is_atomic() {
         clock.advance(Duration::from_secs(1) + GRACE);
         store.purge();
         assert!(store.is_empty());
+    });
+}
+
+/// D18: two decisions on the same keys, named in other orders, on two shards: one is admitted, and no thread waits for ever.
+#[test]
+fn d18_decisions_on_several_keys_take_turns() {
+    loom::model(|| {
+        let clock = Arc::new(ManualClock::starting_at(Timestamp::EPOCH));
+        let store = MemoryStore::with_shards(Arc::clone(&clock), 2);
+        // Hashes differ from store to store; loom needs the same shards each time.
+        let shard = |key: &String| store.shards.shard_of(store.shards.rules.hasher.hash_one(key));
+        let key =
+            |on: usize| (0..).map(|it: u32| it.to_string()).find(|key| shard(key) == on).unwrap();
+        let (a, b) = (key(0), key(1));
+        let decide = |store: &MemoryStore<_>, keys: [&String; 2]| {
+            let keys = keys.map(String::as_str);
+            let limit: lockage::Limit = "fixed-window 3/s".parse().unwrap();
+            let each = vec![Acquire::new(limit, 2).unwrap(); 2];
+            let decisions = store.run_all(&keys, &AcquireAll::new(each).unwrap()).unwrap();
+            decisions.iter().all(Decision::is_allowed)
+        };
+        let (beside, keys) = (store.clone(), [a.clone(), b.clone()]);
+        let thread = loom::thread::spawn(move || decide(&beside, keys.each_ref()));
+        let here = decide(&store, [&b, &a]);
+        assert!(here != thread.join().unwrap());
+        for left in [1, 0] {
+            assert_eq!([&a, &b].map(|key| acquire(&store, key)), [left, left]);
+        }
     });
 }

@@ -8,7 +8,8 @@ use lockage::Limit;
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, Adjust, ConfigError, ManualClock, Peek, RequestId, Reset, Settle, Timestamp,
+    Acquire, AcquireAll, Adjust, ConfigError, Decision, ManualClock, Peek, RequestId, Reset,
+    Settle, Timestamp,
 };
 
 use crate::{GRACE, KeyedLimiter, LocalError, MemoryError, MemoryStore, WhenFull};
@@ -176,4 +177,19 @@ fn a_refusal_is_not_done() {
     let limiter = lockage::Limiter::new(store, limit("fixed-window 2/h"));
     let error = pollster::block_on(limiter.try_acquire("b", 1)).unwrap_err();
     assert_eq!(error.to_string(), "not done: the store has as many keys as it may have");
+}
+
+/// D18: a decision on several keys that finds no room for one of them leaves all as they were.
+#[test]
+fn a_decision_on_several_keys_without_room_changes_none() {
+    let (store, _) = store(2, WhenFull::Refuse);
+    let one = Acquire::new(limit("fixed-window 2/h"), 1).unwrap();
+    let all = |count| AcquireAll::new(vec![one; count]).unwrap();
+    assert!(store.run_all(&["a", "b"], &all(2)).unwrap().iter().all(Decision::is_allowed));
+    assert!(is_full(store.run_all(&["a", "b", "c"], &all(3))));
+    for key in ["a", "b"] {
+        assert_eq!(store.run(key, &Peek::new(limit("fixed-window 2/h"), 1)).unwrap().remaining, 1);
+    }
+    assert!(store.run_all(&["b", "a"], &all(2)).unwrap().iter().all(Decision::is_allowed));
+    assert_eq!(store.len(), 2);
 }

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 use lockage::store::Command;
-use lockage_core::{CompactRecord, Publish, Record, Timestamp, key_beside};
+use lockage_core::{AcquireAll, CompactRecord, Decision, Publish, Record, Timestamp, key_beside};
 use smallvec::SmallVec;
 
 use crate::MemoryError;
@@ -12,7 +12,7 @@ use crate::shards::{Rules, Shards, Table};
 
 #[derive(Default)]
 pub(crate) struct Records {
-    hasher: RandomState,
+    pub(crate) hasher: RandomState,
 }
 
 /// A record in a table: small, so that tables grow fast and waste little memory.
@@ -148,6 +148,46 @@ impl Shards<Records, Entry> {
                 self.put(table, Entry::new(self.rules.hasher.hash_one(key) as u32, key, record));
             }
         }
+        result
+    }
+
+    /// Runs requests on several keys under the locks of all their shards, which are taken in the order of the shards.
+    pub(crate) fn run_all(
+        &self,
+        keys: &[&str],
+        command: &AcquireAll,
+        now: Timestamp,
+    ) -> Result<Vec<Decision>, MemoryError> {
+        let hashes: Vec<u64> = keys.iter().map(|key| self.rules.hasher.hash_one(key)).collect();
+        let mut shards: Vec<usize> = hashes.iter().map(|hash| self.shard_of(*hash)).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        let mut tables: Vec<_> =
+            shards.iter().map(|shard| (*shard, self.lock_shard(*shard))).collect();
+        let place = |hash: u64| shards.partition_point(|shard| *shard < self.shard_of(hash));
+        let each = || hashes.iter().map(|hash| place(*hash)).zip(keys.iter().copied());
+        let before: Vec<_> =
+            each().map(|(place, key)| self.take(&mut tables[place].1, key)).collect();
+        let mut after = before.clone();
+        let result =
+            command.apply(&mut after, now).map_err(MemoryError::from).and_then(|decisions| {
+                for (place, (_, table)) in tables.iter_mut().enumerate() {
+                    let added = each()
+                        .zip(&after)
+                        .filter(|((at, _), record)| *at == place && record.is_some());
+                    self.make_room(table, added.count(), now)?;
+                }
+                Ok(decisions)
+            });
+        // There was room for the records before.
+        let left = if result.is_ok() { after } else { before };
+        for ((place, key), record) in each().zip(left) {
+            if let Some(record) = record {
+                let tag = self.rules.hasher.hash_one(key) as u32;
+                self.put(&mut tables[place].1, Entry::new(tag, key, record));
+            }
+        }
+        tables.into_iter().for_each(|(_, table)| self.unlock(table, now));
         result
     }
 

@@ -111,8 +111,19 @@ impl<R: Rules<E>, E> Shards<R, E> {
     /// Locks the shard of a key's hash.
     #[inline]
     pub(crate) fn lock(&self, hash: u64) -> MutexGuard<'_, Table<E>> {
+        self.lock_shard(self.shard_of(hash))
+    }
+
+    /// Returns the number of the shard of a key's hash.
+    #[inline]
+    pub(crate) fn shard_of(&self, hash: u64) -> usize {
         // Tables use the lowest bits of a hash, and the highest of all or of the lower half.
-        sync::lock(&self.shards[(hash >> 40) as usize & (self.shards.len() - 1)].0)
+        (hash >> 40) as usize & (self.shards.len() - 1)
+    }
+
+    #[inline]
+    pub(crate) fn lock_shard(&self, shard: usize) -> MutexGuard<'_, Table<E>> {
+        sync::lock(&self.shards[shard].0)
     }
 
     /// Adds an entry whose key has none.

@@ -4,7 +4,7 @@ use lockage_core::{CallTime, Command, Encoded, ScriptCall, ScriptId};
 use lockage_lua::{Script, batch_script};
 
 use crate::call::Reply;
-use crate::link::Request;
+use crate::link::{Request, Route};
 
 /// The most instructions of a call, in thousands, as estimated: about a millisecond, in which a server does nothing
 /// else.
@@ -19,7 +19,7 @@ pub struct BatchCall {
     script: &'static Script,
     keys: usize,
     arguments: Vec<Vec<u8>>,
-    with_text: bool,
+    route: Route,
 }
 
 impl BatchCall {
@@ -59,7 +59,8 @@ impl BatchCall {
         let numbers = each.iter().filter_map(|one| one.arguments().next());
         let time = each[0].arguments().nth(1);
         let arguments = numbers.chain(time).map(<[u8]>::to_vec).collect();
-        Some(BatchCall { script: batch_script(id), keys: each.len(), arguments, with_text: false })
+        let (script, route) = (batch_script(id), Route::default());
+        Some(BatchCall { script, keys: each.len(), arguments, route })
     }
 
     /// Returns the number of commands.
@@ -70,10 +71,7 @@ impl BatchCall {
 
     /// Returns the request to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, keys: impl ExactSizeIterator<Item = &'r str>) -> Request<'r> {
-        let request = match self.with_text {
-            false => Request::new("EVALSHA").with(self.script.digest()),
-            true => Request::new("EVAL").with(self.script.source()),
-        };
+        let request = self.route.request(self.script);
         let number = keys.len() as u128;
         let request = keys.fold(request.with_number(number), Request::with_key);
         self.arguments.iter().fold(request, Request::with)
@@ -82,8 +80,7 @@ impl BatchCall {
     /// Takes a reply, and returns whether to send the next [`BatchCall::request`] at once: the server did not
     /// know the script.
     pub fn goes_on_after(&mut self, reply: &Reply) -> bool {
-        let is_missing = matches!(reply, Reply::Error(error) if error.code() == "NOSCRIPT");
-        is_missing && !std::mem::replace(&mut self.with_text, true)
+        matches!(reply, Reply::Error(error) if self.route.goes_on_after(error.code(), None, false))
     }
 }
 

@@ -10,24 +10,15 @@ use lockage_core::{
 use lockage_lua::{NEEDS_SLOW_PATH, script};
 
 use crate::hints::hint;
-use crate::link::{Health, LinkError, Redirect, Request};
-
-/// How often one call follows a slot to another node, or finds it gone again, before it is reported as not done.
-const REDIRECTIONS: u8 = 8;
+use crate::link::{Health, LinkError, Request, Route};
 
 /// One command as a script call, and the next step after each reply.
-///
-/// A script is called by its digest first, and by its whole text if the server does not know it. `EVAL` makes the
-/// server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster it reaches the key's node.
 #[derive(Debug)]
 pub struct Call<'a, C> {
     command: &'a C,
     time: CallTime,
     call: ScriptCall,
-    with_text: bool,
-    node: Option<String>,
-    is_asking: bool,
-    redirections: u8,
+    route: Route,
 }
 
 impl<'a, C: Command> Call<'a, C> {
@@ -42,9 +33,7 @@ impl<'a, C: Command> Call<'a, C> {
     }
 
     fn of(command: &'a C, encoded: Encoded, time: CallTime) -> Self {
-        let call = encoded.at(time);
-        let (node, is_asking, redirections) = (None, false, 0);
-        Call { command, time, call, with_text: false, node, is_asking, redirections }
+        Call { command, time, call: encoded.at(time), route: Route::default() }
     }
 
     /// Returns the script and its arguments, for a store that knows every script by its name.
@@ -60,21 +49,12 @@ impl<'a, C: Command> Call<'a, C> {
     /// Returns the request to send: `EVALSHA digest 1 key argument...`, with two keys if the command has a [second
     /// one](Command::beside); or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, key: &'r str) -> Request<'r> {
-        let script = script(self.call.script());
-        let request = match self.with_text {
-            false => Request::new("EVALSHA").with(script.digest()),
-            true => Request::new("EVAL").with(script.source()),
-        };
-        let redirect = Redirect {
-            node: self.node.as_deref(),
-            is_asking: self.is_asking,
-            count: self.redirections,
-        };
+        let request = self.route.request(script(self.call.script()));
         let request = match self.command.beside() {
             None => request.with("1").with_key(key),
             Some(id) => request.with("2").with_key(key).with_owned(key_beside(key, id)),
         };
-        self.call.arguments().fold(request, Request::with).along(redirect)
+        self.call.arguments().fold(request, Request::with)
     }
 
     /// Takes a reply, and returns whether to send the next [`Call::request`] at once.
@@ -84,21 +64,15 @@ impl<'a, C: Command> Call<'a, C> {
     /// node.
     pub fn goes_on_after(&mut self, reply: &Reply, follows: bool) -> bool {
         let Reply::Error(error) = reply else { return false };
-        match error.code() {
-            "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
-            NEEDS_SLOW_PATH if matches!(self.call.encoded(), Encoded::Packed(_)) => {
-                self.call = Encoded::Text(self.command.encode_text()).at(self.time);
-                self.with_text = false;
-                true
-            }
-            code @ ("MOVED" | "ASK") if follows => {
-                self.node = error.node().map(str::to_owned);
-                self.is_asking = code == "ASK";
-                self.redirections += 1;
-                self.redirections <= REDIRECTIONS
-            }
-            _ => false,
+        if error.code() != NEEDS_SLOW_PATH {
+            return self.route.goes_on_after(error.code(), error.node(), follows);
         }
+        let is_packed = matches!(self.call.encoded(), Encoded::Packed(_));
+        if is_packed {
+            self.call = Encoded::Text(self.command.encode_text()).at(self.time);
+            self.route.of_another_script();
+        }
+        is_packed
     }
 
     /// Sends the call by `send`, which answers at once, until its reply is final, and returns that reply.
@@ -123,10 +97,7 @@ impl<'a, C: Command> Call<'a, C> {
     /// [`StoreError::Misconfigured`] or [`StoreError::NotDone`] of an error reply; otherwise as [`Command::outcome`].
     pub fn outcome(&self, reply: &Reply) -> Result<C::Outcome, StoreError> {
         match reply {
-            // A cluster's client has followed it for as long as a sane cluster needs.
-            Reply::Error(error)
-                if self.redirections > 0 && matches!(error.code(), "MOVED" | "ASK") =>
-            {
+            Reply::Error(error) if self.route.is_lost_after(error.code()) => {
                 Err(StoreError::NotDone(Box::new(error.clone())))
             }
             reply => outcome(self.command, reply),

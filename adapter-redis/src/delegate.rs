@@ -49,6 +49,15 @@ macro_rules! delegate_store {
             ) -> Result<C::Outcome, ::lockage::StoreError> {
                 self.0.call_blocking(key, command, patience)
             }
+
+            fn execute_all(
+                &self,
+                keys: &[::lockage::Key],
+                command: &::lockage::store::AcquireAll,
+                patience: ::std::time::Duration,
+            ) -> Result<Vec<::lockage::Decision>, ::lockage::StoreError> {
+                self.0.call_all_blocking(keys, command, patience)
+            }
         }
     };
     ($store:ident) => {
@@ -105,6 +114,15 @@ macro_rules! delegate_store {
                 C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute_batch(calls, patience).await
+            }
+
+            async fn execute_all(
+                &self,
+                keys: &[::lockage::Key],
+                command: &::lockage::store::AcquireAll,
+                patience: ::std::time::Duration,
+            ) -> Result<Vec<::lockage::Decision>, ::lockage::StoreError> {
+                ::lockage::Store::execute_all(&self.0, keys, command, patience).await
             }
         }
 

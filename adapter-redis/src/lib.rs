@@ -15,6 +15,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod address;
+mod all;
 mod attempt;
 mod batch;
 mod blocking;
@@ -33,6 +34,7 @@ mod subscriptions;
 mod sync;
 
 pub use address::{Address, Login, Node, Protocol, Target, Tls, host_and_port};
+pub use all::AllCall;
 pub use batch::BatchCall;
 pub use blocking::{BlockingConnection, BlockingConnections};
 pub use call::{Call, ErrorReply, Reply};

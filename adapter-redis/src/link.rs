@@ -6,6 +6,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockage_lua::Script;
+
 pub use self::error::LinkError;
 use crate::call::Reply;
 use crate::clock::now;
@@ -168,6 +170,61 @@ pub(crate) struct Redirect<'a> {
     pub(crate) node: Option<&'a str>,
     pub(crate) is_asking: bool,
     pub(crate) count: u8,
+}
+
+/// How often one call follows a slot to another node, or finds it gone again, before it is reported as not done.
+const REDIRECTIONS: u8 = 8;
+
+/// The way of one script call.
+///
+/// A script is called by its digest first, and by its whole text if the server does not know it. `EVAL` makes the
+/// server remember the text, so this needs no `SCRIPT LOAD`, and in a cluster it reaches the key's node.
+#[derive(Debug, Default)]
+pub(crate) struct Route {
+    with_text: bool,
+    node: Option<String>,
+    is_asking: bool,
+    redirections: u8,
+}
+
+impl Route {
+    /// Returns the beginning of the request: `EVALSHA digest`, or `EVAL` with the script's text.
+    pub(crate) fn request<'r>(&'r self, script: &'r Script) -> Request<'r> {
+        let request = match self.with_text {
+            false => Request::new("EVALSHA").with(script.digest()),
+            true => Request::new("EVAL").with(script.source()),
+        };
+        request.along(Redirect {
+            node: self.node.as_deref(),
+            is_asking: self.is_asking,
+            count: self.redirections,
+        })
+    }
+
+    /// Calls another script from now on, by its digest.
+    pub(crate) fn of_another_script(&mut self) {
+        self.with_text = false;
+    }
+
+    /// Takes an error reply's code, and the node that it names. Returns whether to send the request once more: the server
+    /// does not know the script or, if `follows` is set, the slot is with another node.
+    pub(crate) fn goes_on_after(&mut self, code: &str, node: Option<&str>, follows: bool) -> bool {
+        match code {
+            "NOSCRIPT" => !std::mem::replace(&mut self.with_text, true),
+            "MOVED" | "ASK" if follows => {
+                self.node = node.map(str::to_owned);
+                self.is_asking = code == "ASK";
+                self.redirections += 1;
+                self.redirections <= REDIRECTIONS
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether it has been followed for as long as a sane cluster needs, and an error of this code leads on.
+    pub(crate) fn is_lost_after(&self, code: &str) -> bool {
+        self.redirections > 0 && matches!(code, "MOVED" | "ASK")
+    }
 }
 
 impl<'a> Request<'a> {

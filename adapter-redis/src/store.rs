@@ -12,7 +12,7 @@ use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::{Clock, Command};
 use lockage::{Key, Store, StoreError};
-use lockage_core::{CallTime, Cut};
+use lockage_core::{AcquireAll, CallTime, Cut, Decision};
 use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
@@ -141,7 +141,7 @@ impl<L: Link> LuaStore<L> {
         }
     }
 
-    async fn send(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
+    pub(crate) async fn send(&self, request: &Request<'_>) -> Result<Reply, StoreError> {
         self.check_open()?;
         self.link.send(request).await.map_err(|error| self.named(error))
     }
@@ -250,6 +250,15 @@ impl<L: Link> Store for LuaStore<L> {
 
     fn server(&self) -> Option<String> {
         self.link.server()
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        self.call_all(keys, command, now().checked_add(patience)).boxed().await
     }
 
     /// Uses few calls if possible, none of which keeps the server busy for long, and otherwise single ones; all at

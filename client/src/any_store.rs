@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{AnyCommand, AnyOutcome, Command};
+use lockage_core::{AcquireAll, AnyCommand, AnyOutcome, Command, Decision};
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -83,6 +83,13 @@ trait DynStore: Send + Sync {
         max_wait: Duration,
     ) -> BoxFuture<'a, Vec<AnyResult>>;
 
+    fn execute_all<'a>(
+        &'a self,
+        keys: &'a [Key],
+        command: &'a AcquireAll,
+        max_wait: Duration,
+    ) -> BoxFuture<'a, Result<Vec<Decision>, StoreError>>;
+
     fn listen<'a>(
         &'a self,
         key: &'a Key,
@@ -155,6 +162,15 @@ impl<S: Notifications> DynStore for S {
             Store::execute_batch(self, &calls, max_wait).await
         })
     }
+
+    fn execute_all<'a>(
+        &'a self,
+        keys: &'a [Key],
+        command: &'a AcquireAll,
+        max_wait: Duration,
+    ) -> BoxFuture<'a, Result<Vec<Decision>, StoreError>> {
+        Box::pin(Store::execute_all(self, keys, command, max_wait))
+    }
 }
 
 impl Store for AnyStore {
@@ -202,6 +218,15 @@ impl Store for AnyStore {
             .collect();
         let outcomes = self.store.execute_batch(calls, max_wait).await;
         outcomes.into_iter().map(|outcome| outcome.map(own::<C>)).collect()
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        max_wait: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        self.store.execute_all(keys, command, max_wait).await
     }
 }
 

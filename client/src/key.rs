@@ -42,6 +42,13 @@ impl Key {
         Key(format!("{self}:{client}"))
     }
 
+    /// Returns the part of the key that determines its node in a cluster.
+    pub fn hash_tag(&self) -> &str {
+        // Invariant: every key has a brace, and something before the next one.
+        let (_, rest) = self.0.split_once('{').unwrap_or_default();
+        rest.split('}').next().unwrap_or_default()
+    }
+
     /// Returns the key as it is stored.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -119,6 +126,11 @@ pub enum KeyError {
     /// The id begins with a closing brace.
     #[error("the id begins with a closing brace: that leaves the key without a hash tag")]
     BraceFirstInId,
+    /// Two requests of one decision have the same key.
+    #[error(
+        "two requests of one decision are for the same id: give each another id or prefix, or add their costs"
+    )]
+    Twice,
 }
 
 #[cfg(test)]

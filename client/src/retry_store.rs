@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lockage_core::Command;
 use lockage_core::flow::{Failure, Retry};
+use lockage_core::{AcquireAll, Command, Decision};
 
 use crate::error::{Cause, StoreError};
 use crate::key::Key;
@@ -248,6 +248,17 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
         // Ambiguous calls of a batch are not retried.
         let result = self.attempts(patience.min(self.timeout), false, attempt).await;
         each.outcomes(result.err())
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let attempt = |patience| self.store.execute_all(keys, command, patience);
+        let (waited, is_repeatable) = (patience.min(self.timeout), command.is_repeatable());
+        self.attempts(waited, is_repeatable, attempt).await.map(|(decisions, _)| decisions)
     }
 }
 

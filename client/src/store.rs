@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use lockage_core::{
-    Clock, Command, ConfigError, RecordError, Timestamp, latch, lock, rw_lock, semaphore,
+    AcquireAll, Clock, Command, ConfigError, RecordError, Timestamp, latch, lock, rw_lock,
+    semaphore,
 };
+
+use lockage_core::Decision;
 
 pub use crate::error::Cause;
 use crate::error::StoreError;
@@ -82,7 +85,25 @@ pub trait Store: Send + Sync {
             outcomes
         }
     }
+
+    /// Executes requests on several keys, one for each, in one step: all are charged, or nothing is changed. Its callers
+    /// wait no longer than `patience`.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. It is `Misconfigured` if the store decides on one key at a time, or the keys are on several nodes
+    /// of a cluster.
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+        let _ = (keys, command, patience);
+        async { Err(StoreError::Misconfigured(ONE_KEY.into())) }
+    }
 }
+
+const ONE_KEY: &str = "this store decides on one key at a time";
 
 /// A store whose calls block the thread until they are answered.
 pub trait BlockingStore: Send + Sync {
@@ -97,6 +118,20 @@ pub trait BlockingStore: Send + Sync {
         command: &C,
         patience: Duration,
     ) -> Result<C::Outcome, StoreError>;
+
+    /// Executes requests on several keys as [`Store::execute_all`] does.
+    ///
+    /// # Errors
+    /// As there.
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let _ = (keys, command, patience);
+        Err(StoreError::Misconfigured(ONE_KEY.into()))
+    }
 }
 
 impl<S: Store> Store for &S {
@@ -140,6 +175,15 @@ impl<S: Store> Store for &S {
         C: Command<Outcome: Send> + Sync,
     {
         (**self).execute_batch(calls, patience)
+    }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+        (**self).execute_all(keys, command, patience)
     }
 }
 
@@ -185,6 +229,15 @@ impl<S: Store> Store for Arc<S> {
     {
         (**self).execute_batch(calls, patience)
     }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+        (**self).execute_all(keys, command, patience)
+    }
 }
 
 impl<S: BlockingStore> BlockingStore for Arc<S> {
@@ -195,5 +248,14 @@ impl<S: BlockingStore> BlockingStore for Arc<S> {
         patience: Duration,
     ) -> Result<C::Outcome, StoreError> {
         (**self).execute(key, command, patience)
+    }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        (**self).execute_all(keys, command, patience)
     }
 }

@@ -70,10 +70,10 @@ pub use limit::{
     SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
-    Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, EXACT_RESERVATIONS,
-    LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, Peek, REMEMBERED_REQUESTS,
-    RequestId, Reservation, Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement,
-    StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
+    Acquire, AcquireAll, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost,
+    EXACT_RESERVATIONS, LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, MAX_TOGETHER,
+    Peek, REMEMBERED_REQUESTS, RequestId, Reservation, Reserve, Reserved, Reset, Scope, SetLimit,
+    Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn, WithStoredLimit,
 };
 pub use part_name::{NameError, PartName};
 pub use record::{CompactRecord, Record, Stored};

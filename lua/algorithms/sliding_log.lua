@@ -296,7 +296,8 @@ if changed then
     redis.call('PEXPIRE', key, math.ceil((till - now) / 1000) + skew)
   end
 end
-if changed and clock == now and not frees then return before end
+-- A call of several keys may charge none of them, and then needs all numbers.
+if changed and clock == now and not frees and not redis.holds_writes then return before end
 if frees then
   return struct.pack('<ddd', now, before, last) .. struct.pack('<' .. string.rep('d', #frees), unpack(frees))
 end

@@ -31,7 +31,7 @@ if again then
   if again[1] == 0 then
     for _ = 1, #logs do again[#again + 1] = 0 end
   end
-  return told(again)
+  return told(again), true
 end
 
 if is_off then return told({CLOCK_OFF, now}) end
@@ -58,4 +58,4 @@ end
 if broken then return {DAMAGED} end
 if not admitted then id = nil end   -- a request that was not admitted is not remembered
 if admitted or converted then store(ARGV[costs], as_text(before, 1)) end
-return told(reply)
+return told(reply), admitted   -- which is for a call of several keys

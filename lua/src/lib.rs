@@ -20,7 +20,8 @@ mod constants;
 mod sources;
 mod template;
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use lockage_core::ScriptId;
 
@@ -74,6 +75,19 @@ pub fn batch_script(id: ScriptId) -> &'static Script {
     SCRIPTS.get(id, sources::many)
 }
 
+/// Returns the script that runs these for several keys, and writes for all of them or for none: see `all.lua`.
+///
+/// It is kept once it is put together. Limits of different algorithms make different lists, of which there are few.
+pub fn all_script(ids: &[ScriptId]) -> Arc<Script> {
+    static SCRIPTS: Mutex<BTreeMap<Vec<ScriptId>, Arc<Script>>> = Mutex::new(BTreeMap::new());
+    let mut scripts = SCRIPTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(script) = scripts.get(ids) {
+        return Arc::clone(script);
+    }
+    let script = Arc::new(Script::of(ids[0], sources::all(ids)));
+    Arc::clone(scripts.entry(ids.to_vec()).or_insert(script))
+}
+
 /// A script for each id, put together when it is first used: all at once would hold up the first call.
 struct Scripts([OnceLock<Script>; ScriptId::ALL.len()]);
 
@@ -117,7 +131,7 @@ mod tests {
             ScriptId::ALL.into_iter().flat_map(files_of).collect();
         for (name, text) in files() {
             assert!(
-                used.contains(name) || ["many", "rewrite"].contains(name),
+                used.contains(name) || ["all", "many", "rewrite"].contains(name),
                 "no script has {name}.lua"
             );
             for head in text.lines().filter_map(|line| line.strip_prefix("-- @")) {

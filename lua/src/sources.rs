@@ -27,7 +27,7 @@ const FILES: &[(&str, &str)] = files! {
         "lock_force_release" "lock_inspect" "lock_record" "lock_release" "lock_renew" "lock_withdraw" "pieces" "publish"
         "rw_lock_acquire" "rw_lock_inspect" "rw_lock_record" "rw_lock_release" "rw_lock_renew" "semaphore_acquire"
         "semaphore_inspect" "semaphore_record" "semaphore_release" "semaphore_renew" "spans" "wake";
-    "templates": "composite_acquire" "fast" "fast_call" "fast_requests" "fast_reserve" "fast_settle" "many" "prelude"
+    "templates": "all" "composite_acquire" "fast" "fast_call" "fast_requests" "fast_reserve" "fast_settle" "many" "prelude"
         "rewrite" "stored_acquire";
 };
 
@@ -52,6 +52,14 @@ pub(crate) fn source(id: ScriptId) -> String {
 pub(crate) fn many(id: ScriptId) -> String {
     let each = include_str!("../templates/many.lua");
     ["local function run(redis, KEYS, ARGV)\n", &source(id), "end\n", each].concat()
+}
+
+/// Returns the text that runs these scripts, each for one or more of several keys.
+pub(crate) fn all(ids: &[ScriptId]) -> String {
+    let each =
+        ids.iter().map(|id| ["function(redis, KEYS, ARGV)\n", &source(*id), "end,\n"].concat());
+    let all = include_str!("../templates/all.lua");
+    ["local run = {\n", &each.collect::<String>(), "}\n", all].concat()
 }
 
 /// Returns the name and the text of each file that scripts are made of, for tests that change them.

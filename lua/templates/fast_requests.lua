@@ -41,7 +41,7 @@ if known then
   then
     return redis.error_reply(NEEDS_SLOW_PATH)
   end
-  return string.sub(record, known + 32, known + $REQUEST_SIZE - 1)
+  return string.sub(record, known + 32, known + $REQUEST_SIZE - 1), true   -- which is for a call of several keys
 end
 
 -- @told

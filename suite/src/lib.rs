@@ -2,6 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod adjustments;
+mod all;
 mod faults;
 mod idle;
 #[cfg(feature = "laws")]
@@ -53,6 +54,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::keys_are_independent(self).await;
         limiters::a_request_id_is_charged_once(self).await;
         limiters::many_expired_entries_are_no_trouble(self).await;
+        self.several_keys(0..2).await;
         adjustments::usage_can_be_adjusted(self).await;
         adjustments::a_block_ends_to_the_microsecond(self).await;
         adjustments::changed_limits_keep_the_usage(self).await;
@@ -70,6 +72,19 @@ impl<S: Store + Clone> Bench<'_, S> {
         leases::many_read_or_one_writes(self).await;
         leases::a_latch_opens_at_zero(self).await;
         leases::a_value_is_fenced(self).await;
+    }
+
+    /// Runs histories of requests on several keys in one decision, beside the same requests one by one. The same seed makes
+    /// the same history; a failure names its seed.
+    ///
+    /// # Panics
+    /// Where a store charges only some of them, or decides otherwise than on each alone.
+    pub async fn several_keys(&self, seeds: std::ops::Range<u64>) {
+        let Bench { name, store, set_us } = self;
+        let both = all::Both { name, store, set_us, start_us: START_US };
+        for seed in seeds {
+            all::all_are_charged_or_none(&both, seed, 40).await;
+        }
     }
 
     fn limiter(&self, scenario: &str, limit: &str) -> Limiter<S> {

@@ -57,7 +57,8 @@ impl Link for Simulated {
         let reply = self.with(move |store| {
             let script = std::str::from_utf8(&words[0]).expect("a digest or a text");
             // The number of keys stands behind the script.
-            let keys = if words[1] == b"2" { 2 } else { 1 };
+            let keys = str::from_utf8(&words[1]).ok().and_then(|number| number.parse().ok());
+            let keys: usize = keys.expect("a number of keys");
             let words: Vec<&[u8]> = words[2..].iter().map(Vec::as_slice).collect();
             let (keys, arguments) = words.split_at(keys);
             match name {

@@ -1,13 +1,14 @@
 //! The counted cases: scripts of lockage, and those of others.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
 use lockage_core::{
-    Acquire, CallTime, Command, Cost, Limit, Peek, RequestId, Reservation, SetLimit, Settle,
-    SlidingLog, StoredLimit, Timestamp, WithStoredLimit,
+    Acquire, AcquireAll, CallTime, Command, Cost, Encoded, Limit, Peek, RequestId, Reservation,
+    SetLimit, Settle, SlidingLog, StoredLimit, Timestamp, WithStoredLimit,
 };
-use lockage_redis::Call;
+use lockage_redis::{AllCall, Call};
 use redis::Cmd;
 
 use super::WARM_UP;
@@ -103,6 +104,7 @@ pub(crate) fn own() -> Vec<Case> {
         cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
     cases.extend(three_parts());
+    cases.extend(several_ids());
     cases.extend(large_logs());
     cases.push(new_keys());
     cases.extend(with_id());
@@ -110,6 +112,35 @@ pub(crate) fn own() -> Vec<Case> {
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
+}
+
+/// The requests of several ids in one call, by the limit of each.
+const SEVERAL_IDS: [(&str, &str, &[&str]); 3] = [
+    ("two ids", "admitted", &[ADMITS; 2]),
+    ("two ids", "denied", &[ADMITS, DENIES]),
+    ("three ids", "admitted", &["fixed-window 1000000/day", ADMITS, "sliding-window 1000000/day"]),
+];
+
+fn several_ids() -> Vec<Case> {
+    let case = |(name, outcome, limits): (&'static str, &'static str, &[&str])| {
+        let call = call_all(name, limits);
+        Case { before: vec![call.clone(); USED_UP], ..case(name, outcome, move |_| call.clone()) }
+    };
+    SEVERAL_IDS.into_iter().map(case).collect()
+}
+
+fn acquire_all(limits: &[&str]) -> AcquireAll {
+    let each = limits.iter().map(|limit| limit.parse::<Limit>().expect("a limit"));
+    let each = each.map(|limit| Acquire::new(limit, 1).expect("above zero"));
+    AcquireAll::new(each.collect()).expect("a few")
+}
+
+fn call_all(name: &str, limits: &[&str]) -> Cmd {
+    let keys: Vec<String> =
+        (0..limits.len()).map(|at| format!("lockage:{{{name} {at}}}")).collect();
+    let command = acquire_all(limits);
+    let call = AllCall::new(&command, CallTime::Store);
+    lockage_redis_rs::command(&call.request(keys.iter().map(String::as_str)))
 }
 
 /// Returns cases of logs with more entries than can be read at once.
@@ -422,5 +453,13 @@ pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
     let others =
         ["return 1", LEAST, GET_SET, FILL_LOG, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
-    own.chain(others).map(|text| cmd(&["SCRIPT", "LOAD", text])).collect()
+    let all = SEVERAL_IDS.map(|(_, _, limits)| {
+        let encoded = acquire_all(limits).encode();
+        let ids: BTreeSet<_> = encoded.iter().map(Encoded::script).collect();
+        lockage_lua::all_script(&ids.into_iter().collect::<Vec<_>>())
+    });
+    own.chain(others)
+        .chain(all.iter().map(|script| script.source()))
+        .map(|text| cmd(&["SCRIPT", "LOAD", text]))
+        .collect()
 }

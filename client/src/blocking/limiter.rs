@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, Cancellation, Clock, ConfigError, Decision, Limit, RequestId, Reservation, Reserved,
-    Settlement, StoredLimit, Ticket, Turn,
+    Adjusted, Cancellation, Clock, ConfigError, Cost, Decision, Limit, RequestId, Reservation,
+    Reserved, Settlement, StoredLimit, Ticket, Turn,
 };
 
 use super::{Blocking, Thread, block_on};
 use crate::error::Error;
 use crate::key::KeyError;
 use crate::limiter::{
-    DenyCache, DenyCacheStats, Fallback, Limiter, PartCosts, Prefetch, PrefetchStats, ShadowStats,
-    StoredLimits,
+    AllDecision, DenyCache, DenyCacheStats, Fallback, Limiter, PartCosts, Prefetch, PrefetchStats,
+    Request, ShadowStats, StoredLimits,
 };
 use crate::observer::Observer;
 use crate::retry_store::RetryStore;
@@ -125,6 +125,11 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_shadow_observer(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
     }
 
+    /// Makes a request for [`BlockingLimiter::try_acquire_all`]: see [`Limiter::request`].
+    pub fn request<'a>(&'a self, id: &'a str, cost: impl Into<Cost>) -> Request<'a> {
+        self.0.request(id, cost)
+    }
+
     facts! {
         prefix() -> Option<&str>;
         limit() -> Option<Limit>;
@@ -138,6 +143,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         try_acquire(id: &str, cost: u64) -> Decision;
         try_acquire_once(id: &str, cost: u64, request: RequestId, window: Duration) -> Decision;
         try_acquire_each(id: &str, costs: &[u64]) -> Vec<Decision>;
+        try_acquire_all(requests: &[Request<'_>]) -> AllDecision;
         peek(id: &str, cost: u64) -> Decision;
         try_acquire_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Decision;
         try_acquire_parts_once<'a>(id: &str, costs: impl Into<PartCosts<'a>>, request: RequestId, window: Duration) -> Decision;

@@ -10,7 +10,7 @@ mod once;
 use std::time::Duration;
 
 use futures_timer::Delay;
-use lockage_core::Command;
+use lockage_core::{AcquireAll, Command, Decision};
 
 pub use limiter::BlockingLimiter;
 pub use locks::{
@@ -62,6 +62,15 @@ impl<S: BlockingStore> Store for Blocking<S> {
         C: Command<Outcome: Send> + Sync,
     {
         self.store.execute(key, command, patience)
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        self.store.execute_all(keys, command, patience)
     }
 }
 

@@ -55,7 +55,7 @@ impl<S: Store> Limiter<S> {
             Err(error) => Err(error.into()),
         };
         if let Some(watch) = watch {
-            watch.end(id, costs, &answer);
+            watch.end(id, costs, answer.as_ref().map(Answer::decisions));
         }
         answer
     }

@@ -3,6 +3,7 @@
 //! `decide.rs` has the path of a call through the options. Each option is in a file of its own, and depends on no
 //! other.
 
+mod acquire_all;
 mod ask;
 mod calendar;
 mod circuit_breaker;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use lockage_core::Limit;
 
 pub use crate::error::QueueFull;
+pub use acquire_all::{AllDecision, Request};
 pub use calendar::bounded_at;
 pub use coalesce::CoalescingStats;
 pub use deny_cache::{DenyCache, DenyCacheStats};

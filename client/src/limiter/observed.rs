@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::Cost;
+use lockage_core::{Cost, Decision};
 
-use super::ask::Answer;
 use crate::error::Error;
 use crate::observer::{DecisionEvent, Observer, Subject, bind, elapsed};
 
@@ -37,7 +36,7 @@ impl Observed {
 
 impl Watch<'_> {
     /// Reports the answer that the caller gets.
-    pub(super) fn end(self, id: &str, costs: &[Cost], answer: &Result<Answer, Error>) {
+    pub(super) fn end(self, id: &str, costs: &[Cost], answer: Result<&[Decision], &Error>) {
         let Watch { observed: Observed { policy, observer }, waits, begin } = self;
         let elapsed = elapsed(&**observer, begin);
         let report = |cost: &Cost, result| {
@@ -45,8 +44,8 @@ impl Watch<'_> {
             observer.decision(&DecisionEvent { policy, id, cost, result, waits, elapsed });
         };
         match answer {
-            Ok(answer) => {
-                let decided = costs.iter().zip(answer.decisions());
+            Ok(decisions) => {
+                let decided = costs.iter().zip(decisions);
                 decided.for_each(|(cost, decision)| report(cost, Ok(decision)));
             }
             Err(error) => costs.iter().for_each(|cost| report(cost, Err(error))),

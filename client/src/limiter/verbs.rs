@@ -387,11 +387,11 @@ impl<S: Store> Limiter<S> {
     {
         positive(cost)?;
         let watch = self.options.observer.as_ref().map(|observer| observer.begin(true));
-        let answer = self.wait(id, cost, timeout).await.map(Answer::One);
+        let decision = self.wait(id, cost, timeout).await;
         if let Some(watch) = watch {
-            watch.end(id, &[cost.into()], &answer);
+            watch.end(id, &[cost.into()], decision.as_ref().map(std::slice::from_ref));
         }
-        answer.map(Answer::decision)
+        decision
     }
 
     /// Reserves as [`Limiter::reserve_as`] does, under a new random id.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::Command;
+use lockage_core::{AcquireAll, Command, Decision};
 
 use super::{CallResult, Observer, StoreCallEvent, Subject, bind, elapsed};
 use crate::error::StoreError;
@@ -160,7 +160,20 @@ impl<S: Store> Store for ObservedStore<S> {
         call.ended(results.iter().find_map(|result| result.as_ref().err()));
         results
     }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        max_wait: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let call = self.named(ACQUIRE_ALL, keys.len(), max_wait);
+        call.end(self.store.execute_all(keys, command, max_wait).await)
+    }
 }
+
+/// The name of a call for several keys, whose script is made of others.
+const ACQUIRE_ALL: &str = "limiter_acquire_all";
 
 impl<S: BlockingStore> BlockingStore for ObservedStore<S> {
     fn execute<C: Command>(
@@ -171,6 +184,16 @@ impl<S: BlockingStore> BlockingStore for ObservedStore<S> {
     ) -> Result<C::Outcome, StoreError> {
         let call = self.call(command, 1, max_wait);
         call.end(self.store.execute(key, command, max_wait))
+    }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        max_wait: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let call = self.named(ACQUIRE_ALL, keys.len(), max_wait);
+        call.end(self.store.execute_all(keys, command, max_wait))
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockage_core::Command;
+use lockage_core::{AcquireAll, Command, Decision};
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -86,7 +86,7 @@ impl<S> FailingStore<S> {
     }
 
     /// Limits it to keys that begin with `prefix`, such as `lock:`. Calls on other keys are answered, and not
-    /// counted.
+    /// counted. A call on several keys counts for its first one.
     #[must_use]
     pub fn only(self, prefix: &str) -> Self {
         FailingStore { prefix: prefix.into(), ..self }
@@ -185,6 +185,15 @@ impl<S: Store> Store for FailingStore<S> {
     fn server(&self) -> Option<String> {
         self.store.server()
     }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        self.meet(&keys[0], self.store.execute_all(keys, command, patience)).await
+    }
 }
 
 impl<S: Notifications> Notifications for FailingStore<S> {
@@ -203,6 +212,19 @@ impl<S: BlockingStore> BlockingStore for FailingStore<S> {
     ) -> Result<C::Outcome, StoreError> {
         let call = || self.store.execute(key, command, patience);
         match self.fate(key) {
+            Some(fate) => fate.answer(self.is_done(fate).then(call)),
+            None => call(),
+        }
+    }
+
+    fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let call = || self.store.execute_all(keys, command, patience);
+        match self.fate(&keys[0]) {
             Some(fate) => fate.answer(self.is_done(fate).then(call)),
             None => call(),
         }

@@ -96,11 +96,13 @@ impl Acquire {
         Acquire { max_wait: MaxWait::of(max_wait), ..self }
     }
 
-    pub(super) fn limit(&self) -> &Limit {
+    /// Returns the limit.
+    pub fn limit(&self) -> &Limit {
         &self.limit
     }
 
-    pub(super) fn cost(&self) -> &Cost {
+    /// Returns the cost.
+    pub fn cost(&self) -> &Cost {
         &self.cost
     }
 
@@ -131,7 +133,7 @@ impl Acquire {
     }
 
     /// Returns the request as it was admitted, if it is still remembered.
-    fn known<'a>(
+    pub(super) fn known<'a>(
         &self,
         slot: &'a Option<Record>,
         now: Timestamp,

@@ -1,5 +1,6 @@
 //! The commands of limits of all kinds, and the state of a key.
 
+mod acquire_all;
 mod adjust;
 mod commands;
 mod convert;
@@ -18,6 +19,7 @@ mod view;
 mod wire;
 mod with_stored_limit;
 
+pub use acquire_all::{AcquireAll, MAX_TOGETHER};
 pub use adjust::{Adjust, Adjusted};
 pub use commands::{Acquire, AcquireEach, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};
 pub use cost::Cost;

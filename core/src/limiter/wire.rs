@@ -189,9 +189,20 @@ pub(super) fn recall(
     now: Timestamp,
     told: &[u64],
 ) -> Option<Decision> {
+    let mut key = recall_key(limits, cost, now, told)?;
+    Some(key.decide(cost, &[])).filter(Decision::is_allowed)
+}
+
+/// Returns the state of a key before a request that its record remembers.
+pub(super) fn recall_key(
+    limits: &[Single],
+    cost: &Cost,
+    now: Timestamp,
+    told: &[u64],
+) -> Option<KeyState> {
     if cost.parts().is_some_and(|costs| costs.len() != limits.len()) {
         return None;
     }
-    let (mut key, _) = KeyState::read(limits, now, told).filter(|(_, rest)| rest.is_empty())?;
-    Some(key.decide(cost, &[])).filter(Decision::is_allowed)
+    let (key, rest) = KeyState::read(limits, now, told)?;
+    rest.is_empty().then_some(key)
 }

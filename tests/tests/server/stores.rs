@@ -53,6 +53,25 @@ async fn simulated_store() {
     run("simulated", store.store(), &|now| store.set_us(now)).await;
 }
 
+/// D18, with seeds of the day: a failure names its own.
+#[tokio::test]
+async fn several_keys_in_one_decision() {
+    let first = u64::from(fastrand::u32(..));
+    let clock = manual_clock();
+    let store = MemoryStore::with_clock(Arc::clone(&clock));
+    let bench = Bench { name: "memory", store, set_us: &|now| set(&clock, now) };
+    bench.several_keys(first..first + 300).await;
+    let simulated = Simulated::start();
+    let set_us = |now| simulated.set_us(now);
+    let bench = Bench { name: "simulated", store: simulated.store(), set_us: &set_us };
+    bench.several_keys(first..first + 50).await;
+    let clock = VirtualClock::new(START_US);
+    let Some(server) = Server::with_clock(&clock) else { return };
+    let store = RedisStore::connect(Client::open(server.url()).unwrap());
+    let bench = Bench { name: "redis", store, set_us: &|now| clock.set(now) };
+    bench.several_keys(first..first + 50).await;
+}
+
 #[tokio::test]
 async fn redis_rs_multiplexed() {
     let clock = VirtualClock::new(START_US);

@@ -26,6 +26,7 @@ mod once;
 mod parsers;
 mod prefetch;
 mod runtimes;
+mod several_ids;
 mod shadow;
 mod shaping;
 mod stored_limits;

@@ -1,0 +1,175 @@
+//! One decision on requests for several ids.
+
+use std::time::Duration;
+
+use lockage_core::{Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Verdict};
+
+use super::Limiter;
+use super::circuit_breaker::Report;
+use super::limit_source::LimitSource;
+use super::options::Options;
+use super::verbs::positive;
+use crate::error::Error;
+use crate::key::{Key, KeyError};
+use crate::store::Store;
+
+/// One request of a [`Limiter::try_acquire_all`], made by [`Limiter::request`].
+#[derive(Clone, Copy)]
+#[must_use = "a request is not sent by itself: give it to `try_acquire_all`"]
+pub struct Request<'a> {
+    prefix: &'a str,
+    source: &'a LimitSource,
+    options: &'a Options,
+    id: &'a str,
+    cost: Cost,
+}
+
+/// The decision on several requests, of which all are admitted or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use = "denied requests must not go ahead: ask `is_allowed()`, or turn them away by `ok()?`"]
+#[non_exhaustive]
+pub struct AllDecision {
+    /// The decision on each request, in their order. If any is denied, nothing was charged: a request that would have been
+    /// admitted is `Allowed`, and its numbers are those before it.
+    pub decisions: Vec<Decision>,
+    /// The index of the request that binds: the one that is denied for longest or, if all are admitted, the one whose limit
+    /// has room for the fewest more of its kind.
+    pub binding: usize,
+}
+
+impl<S: Store> Limiter<S> {
+    /// Makes a request for [`Limiter::try_acquire_all`], under this limiter's prefix and limit. Its observer is notified.
+    ///
+    /// The cost is a number, or a [`Cost`] by part.
+    pub fn request<'a>(&'a self, id: &'a str, cost: impl Into<Cost>) -> Request<'a> {
+        let Limiter { prefix, source, options, .. } = self;
+        Request { prefix, source, options, id, cost: cost.into() }
+    }
+
+    /// Admits requests for several ids and charges each, or changes nothing: for the limits of a user, an organisation and
+    /// everybody in one decision. There are 1 to [`MAX_TOGETHER`](lockage_core::MAX_TOGETHER), each for another id or of a
+    /// limiter with another prefix.
+    ///
+    /// ```
+    /// use lockage::{Limit, Limiter};
+    /// # use lockage_memory::MemoryStore;
+    ///
+    /// # pollster::block_on(async {
+    /// let (user, organisation): (Limit, Limit) = ("fixed-window 5/min".parse()?, "fixed-window 8/min".parse()?);
+    /// let users = Limiter::new(MemoryStore::new(), user).with_prefix("api")?;
+    /// let organisations = users.under(organisation);
+    /// for (user, is_allowed) in [("user:1", true), ("user:2", false)] {
+    ///     let requests = [users.request(user, 5), organisations.request("acme", 5)];
+    ///     assert_eq!(users.try_acquire_all(&requests).await?.is_allowed(), is_allowed);
+    /// }
+    /// // The organisation had no room, so the second user was not charged.
+    /// assert_eq!(users.peek("user:2", 5).await?.remaining, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    ///
+    /// All requests go to this limiter's store, in one call. On a cluster their keys have to be on one node: let the ids
+    /// begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
+    ///
+    /// Of the limiter's options, request ids and the circuit breaker apply. The call passes the others: it has no fallback,
+    /// takes no permits ahead, and does not wait behind callers in line. Stored limits and limiters in shadow mode are
+    /// refused.
+    ///
+    /// # Errors
+    /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
+    /// [`ConfigError::Conflict`] for a stored limit or shadow mode, and [`StoreError::Misconfigured`] for keys on several
+    /// nodes, or a store that decides on one key at a time. A [`StoreError::Record`] is of the first key that cannot be
+    /// used. A denial is not an error.
+    ///
+    /// [`StoreError::Misconfigured`]: crate::StoreError::Misconfigured
+    /// [`StoreError::Record`]: crate::StoreError::Record
+    pub async fn try_acquire_all(&self, requests: &[Request<'_>]) -> Result<AllDecision, Error> {
+        let observers = requests.iter().map(|request| request.options.observer.as_ref());
+        let watches: Vec<_> =
+            observers.map(|it| it.map(|observer| observer.begin(false))).collect();
+        let decisions = Box::pin(self.decide_all(requests)).await;
+        for (index, (request, watch)) in requests.iter().zip(watches).enumerate() {
+            if let Some(watch) = watch {
+                let answer = decisions.as_ref().map(|all| &all[index..=index]);
+                watch.end(request.id, &[request.cost], answer);
+            }
+        }
+        let decisions = decisions?;
+        Ok(AllDecision { binding: binding(requests, &decisions), decisions })
+    }
+
+    async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Decision>, Error> {
+        let name = self.options.idempotency.as_ref().map(|idempotency| idempotency.name());
+        let (mut keys, mut each) = (Vec::new(), Vec::new());
+        for request in requests {
+            let key = Key::under(request.prefix, request.id)?;
+            if keys.contains(&key) {
+                return Err(KeyError::Twice.into());
+            }
+            keys.push(key);
+            let acquire = request.acquire()?;
+            each.push(match name {
+                Some((name, window)) => acquire.with_request(name, window)?,
+                None => acquire,
+            });
+        }
+        let all = AcquireAll::new(each)?;
+        let breaker = self.options.circuit_breaker.as_ref();
+        let report = match breaker {
+            Some(breaker) => Some(Report { breaker: breaker.clone(), route: breaker.admit()? }),
+            None => None,
+        };
+        let decided = self.store.execute_all(&keys, &all, Duration::MAX).await;
+        let decided = decided.map_err(Error::from);
+        if let Some(report) = report {
+            report.call_ended(&decided);
+        }
+        decided
+    }
+}
+
+impl Request<'_> {
+    fn acquire(&self) -> Result<Acquire, Error> {
+        let conflict = |with| ConfigError::Conflict { what: "one decision on several ids", with };
+        let limit = self.source.limit().ok_or(conflict("a stored limit"))?;
+        if self.options.shadow.is_some() {
+            return Err(conflict("shadow mode").into());
+        }
+        self.cost.check(&limit)?;
+        Ok(Acquire::by_part(self.source.bounded(limit)?, positive(self.cost)?)?)
+    }
+}
+
+/// Returns the index of the request that binds.
+fn binding(requests: &[Request<'_>], decisions: &[Decision]) -> usize {
+    // How long it is denied, and how many more requests have room: in the order of what binds most.
+    let binds = |index: &usize| {
+        let (cost, decision) = (&requests[*index].cost, &decisions[*index]);
+        let denied = match decision.verdict {
+            Verdict::Allowed => Duration::ZERO,
+            Verdict::Denied { retry_after, .. } => retry_after.max(Duration::from_micros(1)),
+            Verdict::Never => Duration::MAX,
+        };
+        let of_parts = decision.parts.iter().enumerate();
+        let room = of_parts.filter_map(|(at, part)| part.remaining.checked_div(cost.of_part(at)));
+        let room = room.min().unwrap_or(decision.remaining / cost.most().max(1));
+        (std::cmp::Reverse(denied), room)
+    };
+    (0..decisions.len()).min_by_key(binds).unwrap_or_default()
+}
+
+impl AllDecision {
+    /// Returns whether all requests may go ahead, and are charged.
+    pub fn is_allowed(&self) -> bool {
+        self.decisions.iter().all(Decision::is_allowed)
+    }
+
+    /// Returns the admission of the request that binds, if all may go ahead now, so that `?` rejects any other.
+    ///
+    /// # Errors
+    /// [`Denied`], of the request that binds; or [`Denied::NotYet`] of the first that is admitted and has a turn to come.
+    pub fn ok(&self) -> Result<Admitted, Denied> {
+        let admitted = self.decisions[self.binding].ok()?;
+        self.decisions.iter().try_for_each(|decision| decision.ok().map(drop))?;
+        Ok(admitted)
+    }
+}

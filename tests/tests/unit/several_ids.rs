@@ -1,0 +1,154 @@
+//! One decision on requests for several ids, through the limiter and its options.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lockage::limiter::{Cost, CostError, Denied, StoredLimits};
+use lockage::observer::{DecisionEvent, Observer};
+use lockage::runtime::Tokio;
+use lockage::store::KeyError;
+use lockage::{AnyStore, BlockingLimiter, Error, Limit, Limiter, RetryStore, StoreError, Verdict};
+use lockage_core::ConfigError;
+use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate, ManualClock, paused_memory};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn limit(text: &str) -> Limit {
+    text.parse().unwrap()
+}
+
+fn memory() -> MemoryStore<Arc<ManualClock>> {
+    MemoryStore::with_clock(Arc::new(ManualClock::new()))
+}
+
+/// D18, and which request binds.
+#[tokio::test]
+async fn all_are_charged_or_none_and_the_one_that_binds_is_named() {
+    let users = Limiter::new(memory(), limit("fixed-window 5/min")).with_prefix("user").unwrap();
+    let organisations = users.under(limit("token-bucket 60/min burst 8"));
+    let organisations = organisations.with_prefix("organisation").unwrap();
+    let everybody =
+        users.under(limit("requests: fixed-window 9/min + tokens: fixed-window 99/min"));
+    let tokens = Cost::by_part(&[1, 50]).unwrap();
+    let ask = async |user: &str, cost| {
+        let requests = [
+            users.request(user, cost),
+            organisations.request("acme", 1),
+            everybody.request("all", tokens),
+        ];
+        users.try_acquire_all(&requests).await.unwrap()
+    };
+    // One more request of 50 tokens would find 49: fewer than one more of the others' kinds.
+    let admitted = ask("ann", 2).await;
+    assert_eq!((admitted.is_allowed(), admitted.binding), (true, 2));
+    assert_eq!(admitted.ok().unwrap().remaining, 8);
+    let denied = ask("bob", 1).await;
+    assert_eq!((denied.is_allowed(), denied.binding), (false, 2));
+    assert!(matches!(denied.ok(), Err(Denied::Limit { .. })));
+    let others: Vec<_> =
+        denied.decisions.iter().map(|it| (it.is_allowed(), it.remaining)).collect();
+    assert_eq!(others[..2], [(true, 5), (true, 7)], "not charged");
+    // What is never admitted binds before what is denied for a time.
+    let never = ask("bob", 6).await;
+    assert_eq!((never.binding, never.decisions[0].verdict), (0, Verdict::Never));
+    assert_eq!(users.peek("bob", 0).await.unwrap().remaining, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_requests_are_typed_errors_and_nothing_is_sent() {
+    let store = FailingStore::new(paused_memory());
+    let retry = RetryStore::new(store.clone(), Tokio, SECOND);
+    let limiter = Limiter::new(retry.clone(), limit("fixed-window 5/min"));
+    let refused = async |requests: &[lockage::limiter::Request<'_>]| {
+        limiter.try_acquire_all(requests).await.unwrap_err()
+    };
+    let other = limiter.under(limit("token-bucket 5/s"));
+    let twice = refused(&[limiter.request("a", 1), other.request("a", 1)]).await;
+    assert!(matches!(twice, Error::Key(KeyError::Twice)), "{twice:?}");
+    assert!(matches!(refused(&[limiter.request("", 1)]).await, Error::Key(KeyError::EmptyId)));
+    assert!(matches!(refused(&[]).await, Error::Cost(CostError::Empty)));
+    let ids = ["1", "2", "3", "4", "5", "6", "7", "8", "9"];
+    let many = refused(&ids.map(|id| limiter.request(id, 1))).await;
+    assert!(matches!(many, Error::Cost(CostError::TooMany { count: 9, most: 8 })), "{many:?}");
+    let zero = refused(&[limiter.request("a", 1), other.request("b", 0)]).await;
+    assert!(matches!(zero, Error::Cost(CostError::Zero)), "{zero:?}");
+    let parts = refused(&[limiter.request("a", Cost::by_part(&[1, 2]).unwrap())]).await;
+    assert!(matches!(parts, Error::Cost(CostError::PartCount { .. })), "{parts:?}");
+    let stored = Limiter::stored(retry, StoredLimits::new());
+    let shadow = limiter.clone().with_shadow();
+    for refused in
+        [refused(&[stored.request("a", 1)]).await, refused(&[shadow.request("a", 1)]).await]
+    {
+        assert!(matches!(refused, Error::Config(ConfigError::Conflict { .. })), "{refused:?}");
+    }
+    assert_eq!(store.calls(), 0);
+}
+
+/// D11: with request ids a lost answer is asked for again, and each key is charged once.
+#[tokio::test(start_paused = true)]
+async fn a_lost_answer_is_asked_for_again_only_under_an_id() {
+    for is_named in [true, false] {
+        let store = FailingStore::new(paused_memory());
+        let retry = RetryStore::new(store.clone(), Tokio, SECOND);
+        let mut limiter = Limiter::new(retry, limit("fixed-window 5/min"));
+        if is_named {
+            limiter = limiter.with_idempotency(8 * SECOND).unwrap();
+        }
+        store.next([Fate::AnswerLost]);
+        let requests = [limiter.request("a", 2), limiter.request("b", 3)];
+        let answer = limiter.try_acquire_all(&requests).await;
+        assert_eq!(answer.is_ok(), is_named, "{answer:?}");
+        let is_unknown = matches!(answer, Err(Error::Store(StoreError::Unknown(_))));
+        assert_eq!(is_unknown, !is_named);
+        for (id, left) in [("a", 3), ("b", 2)] {
+            assert_eq!(limiter.peek(id, 0).await.unwrap().remaining, left);
+        }
+    }
+}
+
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Seen {
+    fn decision(&self, event: &DecisionEvent<'_>) {
+        let outcome = event.result.map(|decision| decision.is_allowed()).ok();
+        let line = format!("{} {} {} {outcome:?}", event.policy, event.id, event.cost);
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+#[tokio::test]
+async fn each_request_is_reported_to_its_own_observer() {
+    let seen = Seen::default();
+    let store = FailingStore::new(memory());
+    let users = Limiter::new(store.clone(), limit("fixed-window 5/min"));
+    let users = users.with_observer("users", seen.clone());
+    let all = users.under(limit("fixed-window 3/min")).with_observer("all", seen.clone());
+    for fate in [Fate::Answered, Fate::Answered, Fate::Misconfigured] {
+        store.next([fate]);
+        let requests = [users.request("ann", 2), all.request("all", 3)];
+        drop(users.try_acquire_all(&requests).await);
+    }
+    let expected = [
+        "users ann 2 Some(true)",
+        "all all 3 Some(true)",
+        "users ann 2 Some(true)",
+        "all all 3 Some(false)",
+        "users ann 2 None",
+        "all all 3 None",
+    ];
+    assert_eq!(*seen.0.lock().unwrap(), expected);
+}
+
+#[test]
+fn blocking_callers_and_stores_chosen_at_run_time_decide_alike() {
+    let store = memory();
+    let blocking = BlockingLimiter::new(store.clone(), limit("fixed-window 5/min"), SECOND);
+    let requests = [blocking.request("a", 3), blocking.request("b", 3)];
+    assert!(blocking.try_acquire_all(&requests).unwrap().is_allowed());
+    let any = Limiter::new(AnyStore::new(store), limit("fixed-window 5/min"));
+    let requests = [any.request("a", 2), any.request("b", 3)];
+    let denied = pollster::block_on(any.try_acquire_all(&requests)).unwrap();
+    assert_eq!((denied.is_allowed(), denied.binding), (false, 1));
+}
