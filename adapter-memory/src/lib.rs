@@ -228,6 +228,10 @@ impl<C: Clock> Store for MemoryStore<C> {
         Ok(self.run(key.as_str(), command)?)
     }
 
+    fn identity(&self) -> Option<usize> {
+        BlockingStore::identity(self)
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],
@@ -253,6 +257,10 @@ impl<C: Clock> BlockingStore for MemoryStore<C> {
         _patience: Duration,
     ) -> Result<M::Outcome, StoreError> {
         Ok(self.run(key.as_str(), command)?)
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.shards).addr())
     }
 
     fn execute_all(

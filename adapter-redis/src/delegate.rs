@@ -50,6 +50,10 @@ macro_rules! delegate_store {
                 self.0.call_blocking(key, command, patience)
             }
 
+            fn identity(&self) -> Option<usize> {
+                ::lockage::Store::identity(&self.0)
+            }
+
             fn execute_all(
                 &self,
                 keys: &[::lockage::Key],
@@ -114,6 +118,10 @@ macro_rules! delegate_store {
                 C: ::lockage::store::Command<Outcome: Send> + Sync,
             {
                 self.0.execute_batch(calls, patience).await
+            }
+
+            fn identity(&self) -> Option<usize> {
+                ::lockage::Store::identity(&self.0)
             }
 
             async fn execute_all(

@@ -252,6 +252,10 @@ impl<L: Link> Store for LuaStore<L> {
         self.link.server()
     }
 
+    fn identity(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.is_closed).addr())
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],

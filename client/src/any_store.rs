@@ -83,6 +83,8 @@ trait DynStore: Send + Sync {
         max_wait: Duration,
     ) -> BoxFuture<'a, Vec<AnyResult>>;
 
+    fn identity(&self) -> Option<usize>;
+
     fn execute_all<'a>(
         &'a self,
         keys: &'a [Key],
@@ -163,6 +165,10 @@ impl<S: Notifications> DynStore for S {
         })
     }
 
+    fn identity(&self) -> Option<usize> {
+        Store::identity(self)
+    }
+
     fn execute_all<'a>(
         &'a self,
         keys: &'a [Key],
@@ -218,6 +224,10 @@ impl Store for AnyStore {
             .collect();
         let outcomes = self.store.execute_batch(calls, max_wait).await;
         outcomes.into_iter().map(|outcome| outcome.map(own::<C>)).collect()
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
     }
 
     async fn execute_all(

@@ -250,6 +250,10 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
         each.outcomes(result.err())
     }
 
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],

@@ -86,6 +86,12 @@ pub trait Store: Send + Sync {
         }
     }
 
+    /// Returns a number that clones of this store have alone among all stores that are there, such as an address that they
+    /// share. A store with [`Store::execute_all`] has one: only requests of one store are executed together.
+    fn identity(&self) -> Option<usize> {
+        None
+    }
+
     /// Executes requests on several keys, one for each, in one step: all are charged, or nothing is changed. Its callers
     /// wait no longer than `patience`.
     ///
@@ -103,7 +109,7 @@ pub trait Store: Send + Sync {
     }
 }
 
-const ONE_KEY: &str = "this store decides on one key at a time";
+pub(crate) const ONE_KEY: &str = "this store decides on one key at a time";
 
 /// A store whose calls block the thread until they are answered.
 pub trait BlockingStore: Send + Sync {
@@ -118,6 +124,11 @@ pub trait BlockingStore: Send + Sync {
         command: &C,
         patience: Duration,
     ) -> Result<C::Outcome, StoreError>;
+
+    /// Returns the number of [`Store::identity`].
+    fn identity(&self) -> Option<usize> {
+        None
+    }
 
     /// Executes requests on several keys as [`Store::execute_all`] does.
     ///
@@ -177,6 +188,10 @@ impl<S: Store> Store for &S {
         (**self).execute_batch(calls, patience)
     }
 
+    fn identity(&self) -> Option<usize> {
+        (**self).identity()
+    }
+
     fn execute_all(
         &self,
         keys: &[Key],
@@ -230,6 +245,10 @@ impl<S: Store> Store for Arc<S> {
         (**self).execute_batch(calls, patience)
     }
 
+    fn identity(&self) -> Option<usize> {
+        (**self).identity()
+    }
+
     fn execute_all(
         &self,
         keys: &[Key],
@@ -248,6 +267,10 @@ impl<S: BlockingStore> BlockingStore for Arc<S> {
         patience: Duration,
     ) -> Result<C::Outcome, StoreError> {
         (**self).execute(key, command, patience)
+    }
+
+    fn identity(&self) -> Option<usize> {
+        (**self).identity()
     }
 
     fn execute_all(

@@ -27,7 +27,7 @@ local held = {
 }
 
 local how, byte = ARGV[1], string.byte
-local key, words, before, at, is_denied = {KEYS[1]}, {ARGV[2]}, 1, 1, false
+local key, words, before, at, is_denied = {''}, {''}, 1, 1, false
 for index = 1, #KEYS do
   local script, size = byte(how, 2 * index - 1, 2 * index)
   key[1] = KEYS[index]

@@ -64,6 +64,10 @@ impl<S: BlockingStore> Store for Blocking<S> {
         self.store.execute(key, command, patience)
     }
 
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],

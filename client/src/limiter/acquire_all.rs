@@ -1,17 +1,22 @@
 //! One decision on requests for several ids.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Verdict};
+use lockage_core::{
+    Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Peek, Verdict,
+};
 
 use super::Limiter;
+use super::ask::{Answer, Ask, Mode};
 use super::circuit_breaker::Report;
+use super::fallback::Fallback;
 use super::limit_source::LimitSource;
 use super::options::Options;
 use super::verbs::positive;
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
-use crate::store::Store;
+use crate::store::{ONE_KEY, Store};
 
 /// One request of a [`Limiter::try_acquire_all`], made by [`Limiter::request`].
 #[derive(Clone, Copy)]
@@ -20,6 +25,7 @@ pub struct Request<'a> {
     prefix: &'a str,
     source: &'a LimitSource,
     options: &'a Options,
+    store: Option<usize>,
     id: &'a str,
     cost: Cost,
 }
@@ -43,7 +49,16 @@ impl<S: Store> Limiter<S> {
     /// The cost is a number, or a [`Cost`] by part.
     pub fn request<'a>(&'a self, id: &'a str, cost: impl Into<Cost>) -> Request<'a> {
         let Limiter { prefix, source, options, .. } = self;
-        Request { prefix, source, options, id, cost: cost.into() }
+        Request { prefix, source, options, store: self.store.identity(), id, cost: cost.into() }
+    }
+
+    /// Returns whether [`Limiter::try_acquire_all`] decides this limiter's requests with all its options: it has no stored
+    /// limits, shadow mode, deny cache, prefetch or coalescing.
+    pub fn supports_all(&self) -> bool {
+        let Options { shadow, deny_cache, prefetch, coalescing, .. } = &self.options;
+        let passed =
+            [shadow.is_some(), deny_cache.is_some(), prefetch.is_some(), coalescing.is_some()];
+        self.source.limit().is_some() && !passed.contains(&true)
     }
 
     /// Admits requests for several ids and charges each, or changes nothing: for the limits of a user, an organisation and
@@ -67,21 +82,19 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     ///
-    /// All requests go to this limiter's store, in one call. On a cluster their keys have to be on one node: let the ids
-    /// begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
+    /// All requests go to their limiters' one store, in one call. On a cluster their keys have to be on one node: let the
+    /// ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
     ///
-    /// Of the limiter's options, request ids and the circuit breaker apply. The call passes the others: it has no fallback,
-    /// takes no permits ahead, and does not wait behind callers in line. Stored limits and limiters in shadow mode are
-    /// refused.
+    /// The request ids and the circuit breaker are those of this limiter; observers and fallbacks are those of each
+    /// request's. If the store does not answer and all have a fallback, these decide; a request that one of them denies
+    /// leaves the others of this process uncharged too. The call passes permits that were taken ahead, known denials,
+    /// coalescing, and callers in line.
     ///
     /// # Errors
     /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
-    /// [`ConfigError::Conflict`] for a stored limit or shadow mode, and [`StoreError::Misconfigured`] for keys on several
-    /// nodes, or a store that decides on one key at a time. A [`StoreError::Record`] is of the first key that cannot be
-    /// used. A denial is not an error.
-    ///
-    /// [`StoreError::Misconfigured`]: crate::StoreError::Misconfigured
-    /// [`StoreError::Record`]: crate::StoreError::Record
+    /// [`ConfigError::Conflict`] for a stored limit, shadow mode or limiters of several stores, and
+    /// [`StoreError::Misconfigured`] for keys on several nodes, or a store that decides on one key at a time. A
+    /// [`StoreError::Record`] is of the first key that cannot be used. A denial is not an error.
     pub async fn try_acquire_all(&self, requests: &[Request<'_>]) -> Result<AllDecision, Error> {
         let observers = requests.iter().map(|request| request.options.observer.as_ref());
         let watches: Vec<_> =
@@ -99,6 +112,9 @@ impl<S: Store> Limiter<S> {
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Decision>, Error> {
         let name = self.options.idempotency.as_ref().map(|idempotency| idempotency.name());
+        let Some(store) = self.store.identity() else {
+            return Err(StoreError::Misconfigured(ONE_KEY.into()).into());
+        };
         let (mut keys, mut each) = (Vec::new(), Vec::new());
         for request in requests {
             let key = Key::under(request.prefix, request.id)?;
@@ -106,37 +122,67 @@ impl<S: Store> Limiter<S> {
                 return Err(KeyError::Twice.into());
             }
             keys.push(key);
-            let acquire = request.acquire()?;
+            let acquire = request.acquire(store)?;
             each.push(match name {
                 Some((name, window)) => acquire.with_request(name, window)?,
                 None => acquire,
             });
         }
-        let all = AcquireAll::new(each)?;
-        let breaker = self.options.circuit_breaker.as_ref();
-        let report = match breaker {
-            Some(breaker) => Some(Report { breaker: breaker.clone(), route: breaker.admit()? }),
-            None => None,
-        };
-        let decided = self.store.execute_all(&keys, &all, Duration::MAX).await;
-        let decided = decided.map_err(Error::from);
-        if let Some(report) = report {
-            report.call_ended(&decided);
+        match self.ask_all(&keys, &AcquireAll::new(each)?).await {
+            Err(error) if error.is_absence() => fall_back(requests, &keys, error),
+            decided => Ok(decided?),
         }
+    }
+
+    async fn ask_all(&self, keys: &[Key], all: &AcquireAll) -> Result<Vec<Decision>, StoreError> {
+        let Some(breaker) = &self.options.circuit_breaker else {
+            return self.store.execute_all(keys, all, Duration::MAX).await;
+        };
+        let report = Report { breaker: Arc::clone(breaker), route: breaker.admit()? };
+        let decided = self.store.execute_all(keys, all, Duration::MAX).await;
+        report.ended(!decided.as_ref().is_err_and(StoreError::is_absence));
         decided
     }
 }
 
 impl Request<'_> {
-    fn acquire(&self) -> Result<Acquire, Error> {
+    fn acquire(&self, store: usize) -> Result<Acquire, Error> {
         let conflict = |with| ConfigError::Conflict { what: "one decision on several ids", with };
         let limit = self.source.limit().ok_or(conflict("a stored limit"))?;
         if self.options.shadow.is_some() {
             return Err(conflict("shadow mode").into());
         }
+        if self.store != Some(store) {
+            return Err(conflict("limiters of several stores").into());
+        }
         self.cost.check(&limit)?;
         Ok(Acquire::by_part(self.source.bounded(limit)?, positive(self.cost)?)?)
     }
+}
+
+/// Decides by the fallbacks of all requests. They are charged if each peek admits: calls of this process at the same time can
+/// charge some of them alone.
+fn fall_back(
+    requests: &[Request<'_>],
+    keys: &[Key],
+    error: StoreError,
+) -> Result<Vec<Decision>, Error> {
+    let fallbacks = requests.iter().map(|request| request.options.fallback.as_ref());
+    let Some(fallbacks) = fallbacks.collect::<Option<Vec<_>>>() else { return Err(error.into()) };
+    let error = error.shared();
+    let decide = |charges: bool| {
+        let each = requests.iter().zip(keys).zip(&fallbacks);
+        let decide = |((request, key), fallback): ((&Request<'_>, _), &&Arc<Fallback>)| {
+            let Request { source, id, cost, .. } = request;
+            let peek = Peek::by_part(source.nominal(), *cost);
+            let mode = if charges { Mode::Acquire } else { Mode::Peek(&peek) };
+            let ask = Ask::new(id, key, source, std::slice::from_ref(cost), mode);
+            fallback.answer(&ask, error().into()).map(Answer::decision)
+        };
+        each.map(decide).collect::<Result<Vec<Decision>, Error>>()
+    };
+    let decisions = decide(false)?;
+    if decisions.iter().all(Decision::is_allowed) { decide(true) } else { Ok(decisions) }
 }
 
 /// Returns the index of the request that binds.

@@ -58,8 +58,13 @@ pub(super) struct Report {
 
 impl Report {
     pub(super) fn call_ended<T>(&self, outcome: &Result<T, Error>) {
+        self.ended(is_answered(outcome));
+    }
+
+    /// Reports whether the store has answered.
+    pub(super) fn ended(&self, is_answered: bool) {
         let Report { breaker, route } = self;
-        if is_answered(outcome) {
+        if is_answered {
             breaker.breaker().answered(*route);
         } else {
             let now = (breaker.now)();

@@ -161,6 +161,10 @@ impl<S: Store> Store for ObservedStore<S> {
         results
     }
 
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],
@@ -184,6 +188,10 @@ impl<S: BlockingStore> BlockingStore for ObservedStore<S> {
     ) -> Result<C::Outcome, StoreError> {
         let call = self.call(command, 1, max_wait);
         call.end(self.store.execute(key, command, max_wait))
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
     }
 
     fn execute_all(

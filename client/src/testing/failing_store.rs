@@ -186,6 +186,10 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.server()
     }
 
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
+    }
+
     async fn execute_all(
         &self,
         keys: &[Key],
@@ -215,6 +219,10 @@ impl<S: BlockingStore> BlockingStore for FailingStore<S> {
             Some(fate) => fate.answer(self.is_done(fate).then(call)),
             None => call(),
         }
+    }
+
+    fn identity(&self) -> Option<usize> {
+        self.store.identity()
     }
 
     fn execute_all(

@@ -3,11 +3,13 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::limiter::{Cost, CostError, Denied, StoredLimits};
+use lockage::limiter::{Cost, CostError, Denied, Fallback, Origin, StoredLimits};
 use lockage::observer::{DecisionEvent, Observer};
 use lockage::runtime::Tokio;
+use lockage::store::Command;
 use lockage::store::KeyError;
 use lockage::{AnyStore, BlockingLimiter, Error, Limit, Limiter, RetryStore, StoreError, Verdict};
+use lockage::{Key, Store};
 use lockage_core::ConfigError;
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, ManualClock, paused_memory};
@@ -151,4 +153,65 @@ fn blocking_callers_and_stores_chosen_at_run_time_decide_alike() {
     let requests = [any.request("a", 2), any.request("b", 3)];
     let denied = pollster::block_on(any.try_acquire_all(&requests)).unwrap();
     assert_eq!((denied.is_allowed(), denied.binding), (false, 1));
+}
+
+/// A store that decides on one key at a time.
+struct OneKey(MemoryStore<Arc<ManualClock>>);
+
+impl Store for OneKey {
+    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        self.0.execute(key, command).await
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_decides_on_one_key_says_so() {
+    let limiter = Limiter::new(OneKey(memory()), limit("fixed-window 5/min"));
+    let refused = limiter.try_acquire_all(&[limiter.request("a", 1)]).await.unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Misconfigured(_))), "{refused:?}");
+    assert!(refused.to_string().contains("one key at a time"), "{refused}");
+}
+
+/// While the store is away the fallbacks decide, if all have one: all are charged in this process, or none.
+#[tokio::test(start_paused = true)]
+async fn fallbacks_of_all_decide_in_the_place_of_the_store() {
+    let store = FailingStore::new(paused_memory());
+    let retry = RetryStore::new(store.clone(), Tokio, SECOND);
+    let plain = Limiter::new(retry, limit("fixed-window 4/min"));
+    let share =
+        |limiter: Limiter<_>| limiter.with_fallback(Fallback::local_share(2, paused_memory()));
+    let users = share(plain.clone()).unwrap();
+    let everybody = share(plain.under(limit("fixed-window 6/min"))).unwrap();
+    store.always(Fate::NotDone);
+    let ask = async |user: &str, cost| {
+        let requests = [users.request(user, cost), everybody.request("all", 2)];
+        users.try_acquire_all(&requests).await.unwrap()
+    };
+    let admitted = ask("ann", 2).await;
+    let origins: Vec<_> = admitted.decisions.iter().map(|decision| decision.origin).collect();
+    assert_eq!((admitted.is_allowed(), origins), (true, vec![Origin::Fallback; 2]));
+    let denied = ask("bob", 1).await;
+    assert_eq!((denied.is_allowed(), denied.binding), (false, 1));
+    assert_eq!(denied.decisions[0].remaining, 2, "not charged in this process either");
+    let mixed = [users.request("cyd", 1), plain.request("dan", 1)];
+    let refused = users.try_acquire_all(&mixed).await.unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::NotDone(_))), "{refused:?}");
+}
+
+/// D17: the circuit breaker counts the call, and an open circuit leaves the store alone.
+#[tokio::test(start_paused = true)]
+async fn an_open_circuit_asks_the_store_no_more() {
+    let store = FailingStore::new(paused_memory());
+    let limiter =
+        Limiter::new(RetryStore::new(store.clone(), Tokio, SECOND), limit("fixed-window 4/min"));
+    let limiter = limiter.with_fallback(Fallback::open()).unwrap();
+    store.always(Fate::Silence);
+    for _ in 0..20 {
+        let requests = [limiter.request("a", 1), limiter.request("b", 1)];
+        assert!(limiter.try_acquire_all(&requests).await.unwrap().is_allowed());
+    }
+    assert!(limiter.is_circuit_open() && store.calls() < 10, "{}", store.calls());
 }

@@ -1,5 +1,5 @@
-//! The two parts that no machine checks: `rewrite` writes a given record, and `many` runs any script for each of
-//! several keys. Calls by hand must kill every mutant of theirs.
+//! The parts that no machine checks: `rewrite` writes a given record, `many` runs any script for each of several keys,
+//! and `all` runs any scripts for all of them or none. Calls by hand must kill every mutant of theirs.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,8 @@ use lockage_sim::store::{RespValue, SimStore};
 use lockage_tests::mutation::Living;
 use lockage_tests::mutation::mutants::{self, Mutant, Part};
 
-pub(super) const PARTS: [Part; 2] = [MANY, REWRITE];
+pub(super) const PARTS: [Part; 3] = [ALL, MANY, REWRITE];
+const ALL: Part = Part { name: "all", text: include_str!("../../../../lua/templates/all.lua") };
 const MANY: Part = Part { name: "many", text: include_str!("../../../../lua/templates/many.lua") };
 const REWRITE: Part =
     Part { name: "rewrite", text: include_str!("../../../../lua/templates/rewrite.lua") };
@@ -30,6 +31,47 @@ const RUN: &str = "local function run(redis, KEYS, ARGV)
   return {#ARGV, #KEYS}
 end
 ";
+
+/// Two scripts that obey their first argument, and write down all of them and the time.
+const RUN_ALL: &str = "local run = {function(redis, KEYS, ARGV)
+  local what = ARGV[1]
+  if what == 'deny' then return 'denied' end
+  if what == 'known' then return 'known before', true end
+  if what == 'error' then return redis.error_reply('LOCKAGE_KIND other') end
+  if what == 'break' then error('it broke', 0) end
+  if what == 'read' then
+    local list, own = redis.call('LRANGE', KEYS[1], 0, -1), redis.pcall('GET', KEYS[1])
+    local first, size = redis.call('LINDEX', KEYS[1], 0), redis.call('LLEN', KEYS[1])
+    return {#list, first, size, redis.call('TYPE', KEYS[1]).ok, own.err}, true
+  end
+  redis.call('TIME')
+  local now = redis.call('TIME')[2]
+  redis.call('SET', KEYS[1], table.concat(ARGV, ' ') .. ' at ' .. now, 'PX', 5000)
+  if what == 'twice' then redis.call('PEXPIRE', KEYS[1], 7000) end
+  if what == 'convert' then return 'denied and converted', false end
+  if what == 'table' then return {#ARGV, #KEYS} end
+  return #ARGV .. (redis.holds_writes and ' held' or ' sent')
+end, function(redis, KEYS, ARGV)
+  redis.call('RPUSH', KEYS[1], unpack(ARGV))
+  return 5
+end}
+";
+
+const OF_ALL: &[Asked] = &[
+    (&["a"], &["\u{1}\u{1}", "once"]),
+    (
+        &["a", "b", "c"],
+        &["\u{1}\u{2}\u{1}\u{1}\u{2}\u{3}", "twice", "of two", "table", "1", "2", "3"],
+    ),
+    (&["a", "b"], &["\u{2}\u{1}\u{1}\u{2}", "1", "known", "2"]),
+    // One that is denied, or fails, leaves all as they are.
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "deny", "once"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "once", "deny"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "convert", "once"]),
+    (&["a", "b", "c"], &["\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", "once", "error", "once"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "once", "break"]),
+    (&["list", "b"], &["\u{1}\u{1}\u{1}\u{1}", "read", "once"]),
+];
 
 /// A call of a script: the keys, and the arguments.
 type Asked = (&'static [&'static str], &'static [&'static str]);
@@ -76,7 +118,9 @@ fn seen(source: &str, (keys, arguments): Asked) -> Seen {
 #[test]
 fn every_mutant_is_killed_by_a_call_or_has_a_reason() {
     let living = Living::read();
-    for (part, before, asked) in [(MANY, RUN, OF_MANY), (REWRITE, "", OF_REWRITE)] {
+    for (part, before, asked) in
+        [(ALL, RUN_ALL, OF_ALL), (MANY, RUN, OF_MANY), (REWRITE, "", OF_REWRITE)]
+    {
         let of = |text: &str| -> Vec<Seen> {
             let source = [before, text].concat();
             asked.iter().map(|asked| seen(&source, *asked)).collect()
