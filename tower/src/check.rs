@@ -13,7 +13,7 @@ use lockage::limiter::{DenialReason, Origin, RequestId};
 use lockage::locks::Locks;
 use lockage::observer::ErrorKind;
 use lockage::runtime::Spawn;
-use lockage::{Decision, Error, Limiter, Store, Verdict};
+use lockage::{Decision, Error, Limiter, Store, StoreError, Verdict};
 use smallvec::SmallVec;
 
 use crate::admission::Admitted;
@@ -194,10 +194,72 @@ impl<S: Store + Clone + 'static> Setup<S> {
         held: &mut Option<Box<Held>>,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
-        for rule in &self.rules {
-            if cost == 0 {
-                break;
+        if cost > 0 {
+            match self.charge_together(parts, cost, charged).await {
+                Some(outcome) => outcome?,
+                None => self.charge_each(parts, cost, held, charged).await?,
             }
+        }
+        self.take_place(parts, held, charged).await
+    }
+
+    /// Charges all limits in one decision. Returns `None` if their options or keys do not allow it; nothing is charged then.
+    async fn charge_together<'a>(
+        &'a self,
+        parts: &Parts,
+        cost: u64,
+        charged: &mut AllCharged<'a, S>,
+    ) -> Option<Result<(), Box<Rejection>>> {
+        if self.rules.len() < 2 || self.waiting.is_some() || self.reserving.is_some() {
+            return None;
+        }
+        let mut all = AllCharged::new();
+        for rule in &self.rules {
+            let charge = match rule.limits.of(parts) {
+                Ok(charge) if charge.limiter.supports_all() => charge,
+                Ok(_) => return None,
+                Err(reason) => return Some(Err(Rejection::boxed(reason))),
+            };
+            match rule.key.id(parts) {
+                Ok(id) => all.push(Charged { charge, id, decision: None }),
+                Err(reason) => return Some(Err(Rejection::boxed(reason))),
+            }
+        }
+        let requests: Vec<_> =
+            all.iter().map(|it| it.charge.limiter.request(&it.id, cost)).collect();
+        match Box::pin(all[0].charge.limiter.try_acquire_all(&requests)).await {
+            Ok(decision) if decision.is_allowed() => {
+                for (mut one, decision) in all.into_iter().zip(decision.decisions) {
+                    one.decision = Some(decision);
+                    charged.push(one);
+                }
+                let mut outcomes = charged
+                    .iter()
+                    .filter_map(|it| Some(self.admit(it.charge, it.decision.as_ref()?, parts)));
+                Some(outcomes.find(Result::is_err).unwrap_or(Ok(())))
+            }
+            Ok(denied) => {
+                let (at, decision) = (denied.binding, &denied.decisions[denied.binding]);
+                Some(self.admit(all[at].charge, decision, parts))
+            }
+            Err(Error::Key(_) | Error::Config(_) | Error::Store(StoreError::Misconfigured(_))) => {
+                None
+            }
+            Err(error) => {
+                charged.extend(all);
+                Some(self.may_go_on_without(error))
+            }
+        }
+    }
+
+    async fn charge_each<'a>(
+        &'a self,
+        parts: &Parts,
+        cost: u64,
+        held: &mut Option<Box<Held>>,
+        charged: &mut AllCharged<'a, S>,
+    ) -> Result<(), Box<Rejection>> {
+        for rule in &self.rules {
             let charge = rule.limits.of(parts).map_err(Rejection::boxed)?;
             let id = rule.key.id(parts).map_err(Rejection::boxed)?;
             let (decision, outcome) = match self.decide(charge, &id, cost, held).await {
@@ -210,7 +272,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             charged.push(Charged { charge, id, decision });
             outcome?;
         }
-        self.take_place(parts, held, charged).await
+        Ok(())
     }
 
     async fn decide(

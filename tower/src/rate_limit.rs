@@ -98,8 +98,12 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         RateLimit { rules: Vec::new(), setup, unit, in_flight: None }.and_by(key, limiter)
     }
 
-    /// Limits requests by another key, too, such as first by address and then by tenant. The keys are asked in this
-    /// order. If one denies, the charges of those before it are refunded; if that fails, they stay charged.
+    /// Limits requests by another key, too, such as by address and by tenant. One call charges all limits, or none, as
+    /// [`Limiter::try_acquire_all`] does.
+    ///
+    /// Where that is not possible they are asked one after another in this order, and if one denies, those before it are
+    /// refunded; if that fails, they stay charged. So it is for limiters of several stores, on several nodes of a cluster,
+    /// or with stored limits, shadow mode, a deny cache, prefetch or coalescing, and for requests that wait or reserve.
     ///
     /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
     /// nothing in one call.

@@ -1,5 +1,6 @@
 //! One decision on requests for several ids.
 
+use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use lockage_core::{
 
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
-use super::circuit_breaker::Report;
+use super::circuit_breaker::{Breaker, Report};
 use super::fallback::Fallback;
 use super::limit_source::LimitSource;
 use super::options::Options;
@@ -85,8 +86,8 @@ impl<S: Store> Limiter<S> {
     /// All requests go to their limiters' one store, in one call. On a cluster their keys have to be on one node: let the
     /// ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
     ///
-    /// The request ids and the circuit breaker are those of this limiter; observers and fallbacks are those of each
-    /// request's. If the store does not answer and all have a fallback, these decide; a request that one of them denies
+    /// The call has a request id if any of the limiters has them, and one circuit breaker: of this limiter, or the first that
+    /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a fallback, these decide; a request that one of them denies
     /// leaves the others of this process uncharged too. The call passes permits that were taken ahead, known denials,
     /// coalescing, and callers in line.
     ///
@@ -111,7 +112,9 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Decision>, Error> {
-        let name = self.options.idempotency.as_ref().map(|idempotency| idempotency.name());
+        let all_options = || iter::once(&self.options).chain(requests.iter().map(|it| it.options));
+        let name = all_options().find_map(|it| Some(it.idempotency.as_ref()?.name()));
+        let breaker = all_options().find_map(|it| it.circuit_breaker.as_ref());
         let Some(store) = self.store.identity() else {
             return Err(StoreError::Misconfigured(ONE_KEY.into()).into());
         };
@@ -128,14 +131,19 @@ impl<S: Store> Limiter<S> {
                 None => acquire,
             });
         }
-        match self.ask_all(&keys, &AcquireAll::new(each)?).await {
+        match self.ask_all(&keys, &AcquireAll::new(each)?, breaker).await {
             Err(error) if error.is_absence() => fall_back(requests, &keys, error),
             decided => Ok(decided?),
         }
     }
 
-    async fn ask_all(&self, keys: &[Key], all: &AcquireAll) -> Result<Vec<Decision>, StoreError> {
-        let Some(breaker) = &self.options.circuit_breaker else {
+    async fn ask_all(
+        &self,
+        keys: &[Key],
+        all: &AcquireAll,
+        breaker: Option<&Arc<Breaker>>,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let Some(breaker) = breaker else {
             return self.store.execute_all(keys, all, Duration::MAX).await;
         };
         let report = Report { breaker: Arc::clone(breaker), route: breaker.admit()? };

@@ -234,6 +234,30 @@ async fn two_keys_are_charged_both_or_neither() {
     assert_eq!(by_ip.peek("ip:192.0.2.1", 1).await.unwrap().remaining, 8);
 }
 
+/// D18: limits of one store are one decision, which asks it once; those of several stores are asked in turn, and refunded.
+#[tokio::test]
+async fn limits_of_one_store_are_one_decision() {
+    for is_one_store in [true, false] {
+        let [first, second] =
+            [(); 2].map(|()| lockage_memory::testing::FailingStore::new(MemoryStore::new()));
+        let second = if is_one_store { first.clone() } else { second };
+        let by_ip =
+            Limiter::new(first.clone(), limit("fixed-window 10/h")).with_prefix("ip").unwrap();
+        let shared =
+            Limiter::new(second.clone(), limit("fixed-window 1/h")).with_prefix("all").unwrap();
+        let layer = RateLimit::per_ip(by_ip.clone()).named("ip");
+        let layer = layer.and_by(Key::shared(), shared).named("all").build().unwrap();
+        for (expected, calls) in [(200, 2), (429, 3)] {
+            let calls_now = || first.calls() + if is_one_store { 0 } else { second.calls() };
+            let before = calls_now();
+            assert_eq!(status(&layer, from("192.0.2.1")).await, expected);
+            let made = calls_now() - before;
+            assert_eq!(made, if is_one_store { 1 } else { calls }, "{expected}");
+            assert_eq!(by_ip.peek("ip:192.0.2.1", 0).await.unwrap().remaining, 9);
+        }
+    }
+}
+
 /// Handlers, and clients that know only one limit, see the one that has the least left.
 #[tokio::test]
 async fn the_limit_with_the_least_remaining_is_reported() {
