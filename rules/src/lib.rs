@@ -22,8 +22,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Rules::matches`] decides nothing and needs no store: it returns the ids, limits and costs that are to be decided,
-//! all or none. [`LiveRules`] follows a file. The language is described in the book, under "Rules in a file".
+//! [`Rules::matches`] needs no store: it returns the ids, limits and costs that are to be decided, all or none, and
+//! [`RuleLimiter`] decides them. [`LiveRules`] follows a file. The language is described in the book, under "Rules in a file".
 //!
 //! All mistakes of a file are found in one run, each with its line and column:
 //!
@@ -46,6 +46,7 @@ mod file;
 pub mod import;
 mod index;
 mod keys;
+mod limiter;
 mod limits;
 mod live;
 mod mistake;
@@ -57,6 +58,7 @@ mod syntax;
 mod template;
 mod tree;
 
+pub use limiter::{Met, RuleDecision, RuleLimiter};
 pub use limits::RuleLimit;
 pub use live::{LiveRules, Reload, ReloadEvent, ReloadStatus};
 pub use mistake::{Mistake, Mistakes};

@@ -5,7 +5,7 @@ use crate::mistake::{Report, Span, nearest};
 use crate::tree::{Node, Value};
 
 /// The behaviour while the store does not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RuleFallback {
     /// Admit: [`Fallback::open`](lockage::Fallback::open).
     Open,

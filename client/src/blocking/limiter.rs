@@ -113,6 +113,14 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         BlockingLimiter(self.0.under(limit))
     }
 
+    /// Returns this limiter under stored limits: see [`Limiter::under_stored`].
+    pub fn under_stored(&self, limits: StoredLimits) -> Self
+    where
+        S: Clone,
+    {
+        BlockingLimiter(self.0.under_stored(limits))
+    }
+
     options! {
         with_prefix(prefix: &str) -> KeyError;
         with_idempotency(window: Duration) -> ConfigError;
@@ -134,6 +142,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         prefix() -> Option<&str>;
         limit() -> Option<Limit>;
         is_circuit_open() -> bool;
+        supports_all() -> bool;
         deny_cache_stats() -> Option<DenyCacheStats>;
         prefetch_stats() -> Option<PrefetchStats>;
         shadow_stats() -> Option<ShadowStats>;

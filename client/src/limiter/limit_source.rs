@@ -34,16 +34,19 @@ enum Origin {
     Stored(Arc<Followed>),
 }
 
+impl Origin {
+    fn stored(limits: StoredLimits) -> Self {
+        Origin::Stored(Arc::new(Followed::new(limits)))
+    }
+}
+
 impl LimitSource {
     pub(super) fn given(limit: Limit) -> Self {
         LimitSource { origin: Origin::Given(Arc::new(limit)), clock: system_clock() }
     }
 
     pub(super) fn stored(limits: StoredLimits) -> Self {
-        LimitSource {
-            origin: Origin::Stored(Arc::new(Followed::new(limits))),
-            clock: system_clock(),
-        }
+        LimitSource { origin: Origin::stored(limits), clock: system_clock() }
     }
 
     /// Returns the same source with a clock.
@@ -54,6 +57,11 @@ impl LimitSource {
     /// Returns the same clock with this limit.
     pub(super) fn under(&self, limit: Limit) -> Self {
         LimitSource { origin: Origin::Given(Arc::new(limit)), clock: self.clock.clone() }
+    }
+
+    /// Returns the same clock with these stored limits.
+    pub(super) fn under_stored(&self, limits: StoredLimits) -> Self {
+        LimitSource { origin: Origin::stored(limits), clock: self.clock.clone() }
     }
 
     /// Returns the time by the limiter's clock; the epoch if it has none.

@@ -215,6 +215,14 @@ impl<S: Store> Limiter<S> {
     }
 }
 
+impl<S: Store + Clone> Limiter<S> {
+    /// Returns this limiter under stored limits, as [`Limiter::under`] does under another limit. It remembers no limit that
+    /// the other one has read.
+    pub fn under_stored(&self, limits: StoredLimits) -> Self {
+        Limiter { source: self.source.under_stored(limits), ..self.clone() }
+    }
+}
+
 impl<S> Limiter<S> {
     /// Returns the limit that it was given; `None` if limits are stored.
     pub fn limit(&self) -> Option<Limit> {

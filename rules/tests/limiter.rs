@@ -1,0 +1,160 @@
+//! Rules that are decided: all limits of a request, or none.
+
+use std::time::Duration;
+
+use lockage::limiter::{Origin, StoredLimits};
+use lockage::runtime::Tokio;
+use lockage::{Error, Limiter, RetryStore, StoreError};
+use lockage_memory::MemoryStore;
+use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
+use lockage_rules::{Format, Request, RuleDecision, RuleLimiter, Rules};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Store = RetryStore<FailingStore<MemoryStore<TokioClock>>, Tokio>;
+
+fn rules(text: &str) -> Rules {
+    Rules::parse(text, Format::Yaml).unwrap()
+}
+
+fn store() -> (FailingStore<MemoryStore<TokioClock>>, Store) {
+    let store = FailingStore::new(paused_memory());
+    (store.clone(), RetryStore::new(store, Tokio, SECOND))
+}
+
+/// The rule that binds, and whether the request is admitted.
+fn outcome<'r>(decided: &RuleDecision<'r>) -> (Option<&'r str>, bool) {
+    (decided.binding.map(|at| decided.met[at].matched.rule), decided.is_allowed())
+}
+
+async fn left(store: &Store, id: &str, limit: &str) -> u64 {
+    Limiter::new(store, limit.parse().unwrap()).peek(id, 0).await.unwrap().remaining
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_is_charged_to_all_rules_or_to_none() {
+    let rules = rules(
+        "
+        costs: { tokens: 10 }
+        rules:
+          - { name: user, id: 'user:{user}', limit: fixed-window 5/min }
+          - { name: model, id: 'model:{model}', cost: [1, tokens],
+              limit: fixed-window 9/min + fixed-window 99/min }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let request = |user: &'static str, tokens| {
+        Request::new().user(user).with("model", "m").cost("tokens", tokens)
+    };
+    let admitted = limiter.decide(rules.matches(&request("ann", 60))).await.unwrap();
+    assert_eq!((outcome(&admitted), failing.calls()), ((Some("model"), true), 1));
+    assert_eq!(admitted.met[1].decision.as_ref().unwrap().parts[1].remaining, 39);
+    let denied = limiter.decide(rules.matches(&request("bob", 60))).await.unwrap();
+    assert_eq!(outcome(&denied), (Some("model"), false));
+    assert_eq!(denied.retry_after(), Some(60 * SECOND));
+    assert_eq!(denied.denied().unwrap().matched.client.policy, "model");
+    assert_eq!(left(&store, "user:bob", "fixed-window 5/min").await, 5);
+    assert_eq!(left(&store, "user:ann", "fixed-window 5/min").await, 4);
+}
+
+/// A rule that blocks, costs nothing or is met by nobody asks nothing.
+#[tokio::test(start_paused = true)]
+async fn the_store_is_asked_only_for_limits() {
+    let rules = rules(
+        "
+        costs: { tokens: 1 }
+        rules:
+          - { name: banned, when: { user: eve }, limit: blocked }
+          - { name: tokens, when: { user: [eve, ann] }, id: all, limit: fixed-window 5/min, cost: tokens }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory());
+    for (user, tokens, expected) in
+        [("eve", 1, (Some("banned"), false)), ("ann", 0, (None, true)), ("bob", 1, (None, true))]
+    {
+        let request = Request::new().user(user).cost("tokens", tokens);
+        let decided = limiter.decide(rules.matches(&request)).await.unwrap();
+        assert_eq!((outcome(&decided), decided.retry_after()), (expected, None), "{user}");
+    }
+    assert_eq!(failing.calls(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rule_in_shadow_mode_is_asked_for_admitted_requests_and_denies_none() {
+    let rules = rules(
+        "
+        rules:
+          - { name: trial, id: trial, limit: fixed-window 1/min, shadow: true }
+          - { name: trial2, id: trial2, limit: blocked, shadow: true }
+          - { name: all, id: all, limit: fixed-window 2/min }
+        ",
+    );
+    let (_, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let mut would_deny = Vec::new();
+    for is_allowed in [true, true, false] {
+        let decided = limiter.decide(rules.matches(&Request::new())).await.unwrap();
+        assert_eq!(outcome(&decided), (Some("all"), is_allowed));
+        let trial = decided.met[0].decision.as_ref();
+        would_deny.push(trial.map(|decision| decision.would_deny()));
+    }
+    assert_eq!(would_deny, [Some(false), Some(true), None]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_limit_is_given_back_where_another_one_denies() {
+    let rules = rules(
+        "
+        rules:
+          - { name: tenant, id: 'tenant:{tenant}', limit: fixed-window 5/min, stored: true }
+          - { name: all, id: all, limit: fixed-window 3/min }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let stored = Limiter::stored(&store, StoredLimits::new());
+    stored
+        .set_limit("tenant:b", "fixed-window 1/min".parse::<lockage::Limit>().unwrap())
+        .await
+        .unwrap();
+    let ask = async |tenant: &'static str| {
+        let request = Request::new().tenant(tenant);
+        let decided = limiter.decide(rules.matches(&request)).await;
+        decided.map(|decided| (decided.binding.unwrap(), decided.is_allowed()))
+    };
+    let remaining =
+        async |tenant: &str| stored.peek(&format!("tenant:{tenant}"), 0).await.unwrap().remaining;
+    assert_eq!(ask("b").await.unwrap(), (1, true));
+    assert_eq!(ask("b").await.unwrap(), (0, false), "by its own limit");
+    assert_eq!(ask("a").await.unwrap(), (1, true));
+    assert_eq!(ask("a").await.unwrap(), (1, true));
+    assert_eq!((ask("a").await.unwrap(), remaining("a").await), ((1, false), 3));
+    // If the others get no answer, it is given back, too.
+    failing.next([Fate::Answered, Fate::Misconfigured]);
+    assert!(matches!(ask("a").await, Err(Error::Store(StoreError::Misconfigured(_)))));
+    assert_eq!(remaining("a").await, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fallbacks_of_rules_decide_while_the_store_is_away() {
+    let rules = rules(
+        "
+        rules:
+          - { name: share, id: share, limit: fixed-window 4/min, fallback: local-share 2 }
+          - { name: open, when: { user: true }, id: open, limit: fixed-window 1/min, fallback: open }
+          - { name: none, when: { user: bob }, id: none, limit: fixed-window 1/min }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory());
+    failing.always(Fate::NotDone);
+    for (expected, binding) in [(true, "open"), (true, "share"), (false, "share")] {
+        let decided = limiter.decide(rules.matches(&Request::new().user("ann"))).await.unwrap();
+        assert_eq!(outcome(&decided), (Some(binding), expected));
+        assert_eq!(decided.met[0].decision.as_ref().unwrap().origin, Origin::Fallback);
+    }
+    let refused = limiter.decide(rules.matches(&Request::new().user("bob"))).await;
+    assert!(matches!(refused, Err(Error::Store(StoreError::NotDone(_)))), "{refused:?}");
+}
