@@ -34,6 +34,7 @@ mod redis_failures;
 mod replicated;
 mod runtimes;
 mod sentinel_faults;
+mod several_ids;
 mod states;
 mod stores;
 mod topologies;
