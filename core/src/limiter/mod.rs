@@ -1,6 +1,7 @@
 //! The commands of limits of all kinds, and the state of a key.
 
 mod acquire_all;
+mod acquire_each;
 mod adjust;
 mod commands;
 mod convert;
@@ -20,8 +21,9 @@ mod wire;
 mod with_stored_limit;
 
 pub use acquire_all::{AcquireAll, MAX_TOGETHER};
+pub use acquire_each::AcquireEach;
 pub use adjust::{Adjust, Adjusted};
-pub use commands::{Acquire, AcquireEach, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};
+pub use commands::{Acquire, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};
 pub use cost::Cost;
 pub use peek::{Peek, Reset};
 pub use request::{REMEMBERED_REQUESTS, RequestId};
