@@ -47,6 +47,17 @@ pub(super) struct Known<'j, O> {
     pub(super) shaken_us: Option<u64>,
 }
 
+impl<O: Oracle> Known<'_, O> {
+    /// Returns when the store last told a node that this token holds one resource.
+    fn known_us(&self, node: usize, what: What, token: u64) -> u64 {
+        self.replies.held_us(&keys_of(what)[0], node, token).unwrap_or_default()
+    }
+
+    fn is_held(&self, what: What, token: u64, now_us: u64) -> bool {
+        self.store.granted_until_us(what, token).is_some_and(|until_us| until_us > now_us)
+    }
+}
+
 impl<O> Known<'_, O> {
     /// Returns whether a failover or a clock may have ended a grant that began at this time.
     pub(super) fn is_shaken(&self, begun_us: u64) -> bool {
@@ -131,7 +142,7 @@ impl Holders {
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let held = self.holders.remove(&(job, what));
-        self.holders.remove(&(job, What::Other));
+        let other = self.holders.remove(&(job, What::Other)).filter(|_| what == What::Both);
         let Some(held) = held else { return Ok(()) };
         let wrong =
             |why: &str| fault(Kind::Lost, format!("job {job} has lost {what:?}: {loss} ({why})"));
@@ -159,8 +170,21 @@ impl Holders {
             _ => {}
         }
         let sure_us = if self.blocked.contains(&job) { self.sure_us } else { 0 };
+        let known_us = match other {
+            None => known.known_us(node, what, held.token).max(held.granted_us),
+            Some(other) => {
+                let both =
+                    [(What::Lock { is_fair: false }, held.token), (What::Other, other.token)];
+                let is_lost = |(what, token): &(What, u64)| !known.is_held(*what, *token, now_us);
+                let is_one_lost = matches!(loss, Loss::Refused(_)) && both.iter().any(is_lost);
+                let lost = both.iter().filter(|one| !is_one_lost || is_lost(one));
+                // The first was granted at a time of its own, and is held while its job waits for the other.
+                let known_us = lost.map(|(what, token)| known.known_us(node, *what, *token));
+                known_us.min().unwrap_or_default()
+            }
+        };
         match self.well_us {
-            Some(well_us) if held.granted_us >= well_us.max(sure_us) => wrong("all was well"),
+            Some(well_us) if known_us >= well_us.max(sure_us) => wrong("all was well"),
             _ => Ok(()),
         }
     }
@@ -228,4 +252,125 @@ pub(super) fn outlasts(
         return fault(Kind::Lease, what);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use lockage_core::{AnyOutcome, Reservation, Settlement, Timestamp, lock};
+
+    use super::*;
+    use crate::simulation::store::{LOCK, OTHER};
+
+    const WELL_US: u64 = 100;
+    const LOST_US: u64 = 300;
+    const LOCK_TOKEN: u64 = 7;
+    const OTHER_TOKEN: u64 = 8;
+
+    /// A store that has this lock yet, if any.
+    struct Store(Option<What>);
+
+    impl Oracle for Store {
+        fn would_deny(&self, _: &str, _: u64) -> bool {
+            unreachable!()
+        }
+
+        fn settle(&self, _: usize, _: &Reservation, _: u64) -> Settlement {
+            unreachable!()
+        }
+
+        fn reservations(&self, _: usize) -> usize {
+            unreachable!()
+        }
+
+        fn granted_until_us(&self, what: What, _: u64) -> Option<u64> {
+            self.0.filter(|kept| *kept == what).map(|_| LOST_US + 1)
+        }
+
+        fn granted_by(&self, _: u64) -> usize {
+            unreachable!()
+        }
+
+        fn kept_for_us(&self, _: &str) -> Option<u64> {
+            unreachable!()
+        }
+
+        fn held_since_us(&self, _: &str) -> Option<u64> {
+            unreachable!()
+        }
+    }
+
+    /// Returns whether the loss of a grant is a fault, which a job had by then; the store last granted or renewed each
+    /// lock at its time, and has one of them yet.
+    fn is_fault(
+        what: What,
+        granted_us: u64,
+        held: &[(&str, u64, u64)],
+        kept: Option<What>,
+    ) -> bool {
+        let mut replies = Replies::default();
+        let mut gave = |key: &str, answer, at_us| {
+            let reply = lock::Reply { now: Timestamp::EPOCH, answer };
+            replies.gave(key, 0, &(Box::new(reply) as AnyOutcome), at_us);
+        };
+        for (key, token, at_us) in held {
+            let hold = lock::Hold { token: *token, holds: 1, deadline: Timestamp::EPOCH };
+            gave(key, lock::Answer::Held(hold), *at_us);
+        }
+        held.iter().for_each(|(key, ..)| gave(key, lock::Answer::Refused(None), LOST_US));
+        let holder =
+            |token| Holder { begun_us: 0, granted_us, since_us: granted_us, until_us: 1000, token };
+        let mut holders = Holders {
+            permits: 1,
+            holders: BTreeMap::from([((0, what), holder(LOCK_TOKEN))]),
+            longest_us: None,
+            well_us: Some(WELL_US),
+            blocked: BTreeSet::new(),
+            sure_us: 0,
+        };
+        if what == What::Both {
+            holders.holders.insert((0, What::Other), holder(OTHER_TOKEN));
+        }
+        let known = Known {
+            store: &Store(kept),
+            replies: &replies,
+            exempt: &Exemptions::default(),
+            shaken_us: None,
+        };
+        match holders.lost((0, what), Loss::Refused(None), LOST_US, 0, &known) {
+            Ok(()) => false,
+            Err(found) => {
+                assert_eq!(found.kind, Kind::Lost);
+                true
+            }
+        }
+    }
+
+    /// L6: each of two locks may be lost if the store had it last before all was well.
+    #[test]
+    fn each_of_two_locks_is_lost_by_its_own_grant() {
+        const ONE: What = What::Lock { is_fair: false };
+        let is_fault = |lock_us, other_us, kept| {
+            let held = [(LOCK, LOCK_TOKEN, lock_us), (OTHER, OTHER_TOKEN, other_us)];
+            is_fault(What::Both, 200, &held, kept)
+        };
+        // The first was granted while the other was not free, and a failover forgot it.
+        assert!(!is_fault(90, 200, Some(What::Other)));
+        assert!(!is_fault(200, 90, Some(ONE)));
+        assert!(!is_fault(90, 200, None));
+        // What was granted, or renewed, later is lost.
+        assert!(is_fault(90, 200, Some(ONE)));
+        assert!(is_fault(200, 90, Some(What::Other)));
+        assert!(is_fault(100, 200, None));
+    }
+
+    /// L6: a renewed lock is not lost either, once all is well.
+    #[test]
+    fn a_lock_is_not_lost_that_the_store_had_when_all_was_well() {
+        let one = What::Lock { is_fair: true };
+        let is_fault =
+            |granted_us, held_us| is_fault(one, granted_us, &[(LOCK, LOCK_TOKEN, held_us)], None);
+        assert!(!is_fault(99, 90));
+        assert!(is_fault(100, 90));
+        assert!(is_fault(99, 100));
+    }
 }
