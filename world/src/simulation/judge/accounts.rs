@@ -25,6 +25,8 @@ pub(in crate::simulation) struct Accounts {
     /// How many permits a limiter may take ahead.
     ahead: u64,
     lease_us: u64,
+    /// How long after its decision a caller gets it, at most.
+    unread_us: u64,
     /// Whether a late copy of a denied request is never admitted: no request has an id.
     is_denial_final: bool,
     /// Whether all requests are under one limit.
@@ -95,6 +97,7 @@ impl Accounts {
             nodes: plan.ppm.len() as u64,
             ahead: plan.options.prefetch.map_or(0, |(permits, _)| permits),
             lease_us: plan.options.prefetch.map_or(0, |(_, lease_us)| lease_us),
+            unread_us: plan.longest_unread_us(),
             is_denial_final: !plan.options.idempotency && !plan.asks(has_id),
             is_one_limit: plan.options.stored.is_none() && !plan.asks(|verb| verb == Verb::Under),
             is_stored: plan.options.stored.is_some(),
@@ -167,10 +170,10 @@ impl Accounts {
     }
 
     /// A limiter asks under one of two limits.
-    pub(super) fn asks_under(&mut self, life: Life, id: usize, is_other: bool) {
+    pub(super) fn asks_under(&mut self, life: Life, id: usize, is_other: bool, now_us: u64) {
         if !self.is_stored && self.ahead > 0 && !self.is_one_limit {
             let is_other = is_other && self.is_told_apart();
-            self.local(life, id).asks_under(is_other);
+            self.local(life, id).asks_under(is_other, now_us);
         }
     }
 
@@ -315,9 +318,9 @@ impl Accounts {
             self.admitted(told)?;
             let local = self.locals.entry((told.life, told.id)).or_default();
             if origin == Origin::Prefetch {
-                local.spends(told, decision, self.lease_us)?;
+                local.spends(told, decision.remaining, self.unread_us)?;
             } else {
-                local.takes_ahead(told, taken);
+                local.takes_ahead(told, taken, self.lease_us);
             }
         }
         Ok(())

@@ -16,8 +16,6 @@ pub(super) struct Local {
     /// When it last changed all of the id, and dropped permits.
     dropped_us: u64,
     ahead: Vec<Ahead>,
-    /// How much of these was spent at one moment, in which callers get their answers in any order.
-    spent: (u64, u64),
 }
 
 /// A denial of the store.
@@ -46,11 +44,51 @@ pub(super) struct Ages {
 
 /// Permits that the store has granted in addition to those of a request.
 struct Ahead {
-    at_us: u64,
     left: u64,
     is_other: bool,
     /// When its caller took the grant, and served those that waited for it.
     granted_us: u64,
+    ends_us: u64,
+    dropped_us: Option<u64>,
+    /// What was spent of them, and when its callers reported that.
+    spent: Vec<(u64, u64)>,
+}
+
+/// When a request was admitted by permits ahead.
+#[derive(Clone, Copy)]
+enum Admitted {
+    /// In the poll of its report, which began then and may have stood still.
+    Here { polled_us: u64, now_us: u64 },
+    /// When another one's grant came, for which it had waited.
+    Served(u64),
+}
+
+impl Ahead {
+    fn drops(&mut self, now_us: u64) {
+        self.dropped_us.get_or_insert(now_us);
+    }
+
+    /// Returns whether these permits were held then.
+    fn is_held(&self, admitted: Admitted) -> bool {
+        match admitted {
+            Admitted::Here { polled_us, .. } => {
+                self.dropped_us.is_none() && polled_us < self.ends_us
+            }
+            Admitted::Served(at_us) => {
+                (self.granted_us..self.ends_us).contains(&at_us)
+                    && self.dropped_us.is_none_or(|dropped_us| at_us <= dropped_us)
+            }
+        }
+    }
+
+    /// Returns how many were left before that, at most: callers report in any order what was decided at one moment.
+    fn left(&self, admitted: Admitted) -> u64 {
+        let is_later = |(at_us, _): &&(u64, u64)| match admitted {
+            Admitted::Here { now_us, .. } => *at_us == now_us,
+            Admitted::Served(served_us) => *at_us >= served_us,
+        };
+        self.left + self.spent.iter().filter(is_later).map(|(_, cost)| cost).sum::<u64>()
+    }
 }
 
 /// Returns how long the clocks of a process may take for a span by the store's.
@@ -120,13 +158,14 @@ impl Local {
         self.denials.retain(|denial| denial.sent_us >= now_us);
         if is_key {
             self.dropped_us = now_us;
-            self.ahead.clear();
+            self.ahead.iter_mut().for_each(|ahead| ahead.drops(now_us));
         }
     }
 
     /// A request under one limit drops the permits of the other one.
-    pub(super) fn asks_under(&mut self, is_other: bool) {
-        self.ahead.retain(|ahead| ahead.is_other == is_other);
+    pub(super) fn asks_under(&mut self, is_other: bool, now_us: u64) {
+        let dropped = self.ahead.iter_mut().filter(|ahead| ahead.is_other != is_other);
+        dropped.for_each(|ahead| ahead.drops(now_us));
     }
 
     /// A caller got a denial of the store, so the limiter knows it. Others that are alike may be on
@@ -181,44 +220,131 @@ impl Local {
 
     /// The store has granted more than the request. If the request was under way at a change of the
     /// key, the limiter keeps none of it.
-    pub(super) fn takes_ahead(&mut self, told: &Told, taken: Taken) {
+    pub(super) fn takes_ahead(&mut self, told: &Told, taken: Taken, lease_us: u64) {
         if taken.more > 0 && taken.sent_us >= self.dropped_us {
-            let (at_us, left) = (taken.latest_us, taken.more);
-            let (is_other, granted_us) = (told.is_other, told.polled_us);
-            self.ahead.push(Ahead { at_us, left, is_other, granted_us });
+            self.ahead.push(Ahead {
+                left: taken.more,
+                is_other: told.is_other,
+                granted_us: told.polled_us,
+                ends_us: taken.latest_us.saturating_add(at_most(lease_us)),
+                dropped_us: None,
+                spent: Vec::new(),
+            });
         }
     }
 
-    /// A request is admitted by permits that were taken ahead; the decision reports how many of
-    /// these are left.
+    /// A request is admitted by permits that were taken ahead, and its decision reports how many of these were left. It
+    /// was decided up to `unread_us` ago, as the answer came that it had waited for; others have spent permits, or
+    /// dropped them, since then.
     pub(super) fn spends(
         &mut self,
         told: &Told,
-        decision: &Decision,
-        lease_us: u64,
+        remaining: u64,
+        unread_us: u64,
     ) -> Result<(), Fault> {
-        self.ahead.retain(|ahead| {
-            let waited = told.since_us <= ahead.granted_us;
-            let spent_us = if waited { ahead.granted_us } else { u64::MAX }.min(told.polled_us);
-            ahead.left > 0 && ahead.at_us.saturating_add(at_most(lease_us)) > spent_us
-        });
+        let Told { since_us, polled_us, now_us, .. } = *told;
+        let oldest_us = polled_us.saturating_sub(unread_us);
+        self.ahead.retain(|ahead| ahead.ends_us > oldest_us);
         let of_limit = |ahead: &&mut Ahead| ahead.is_other == told.is_other;
+        let mut ahead: Vec<&mut Ahead> = self.ahead.iter_mut().filter(of_limit).collect();
+        let served = ahead.iter().map(|ahead| ahead.granted_us);
+        let served = served.filter(|at_us| *at_us >= since_us.max(oldest_us));
+        let mut times: Vec<Admitted> = served.map(Admitted::Served).collect();
+        times.push(Admitted::Here { polled_us, now_us });
+        let left = |time: &Admitted| -> u64 {
+            ahead.iter().filter(|ahead| ahead.is_held(*time)).map(|ahead| ahead.left(*time)).sum()
+        };
+        let left = times.iter().map(left).max().unwrap_or_default();
         let mut cost = told.cost;
-        for ahead in self.ahead.iter_mut().filter(of_limit) {
+        let is_held = |ahead: &&mut Ahead| times.iter().any(|time| ahead.is_held(*time));
+        for ahead in ahead.iter_mut().map(|ahead| &mut **ahead).filter(is_held) {
             let spent = cost.min(ahead.left);
             (cost, ahead.left) = (cost - spent, ahead.left - spent);
+            ahead.spent.push((now_us, spent));
         }
-        let left: u64 = self.ahead.iter().map(|ahead| ahead.left).sum();
-        let (at_us, spent) = self.spent;
-        let before = if at_us == told.now_us { spent } else { 0 };
-        self.spent = (told.now_us, before + told.cost);
-        if cost > 0 || decision.remaining > left + before {
-            let what = format!(
-                "{cost} of {} more than it holds, with {left} left of {decision:?}",
-                told.cost
-            );
+        if cost > 0 || remaining + told.cost > left {
+            let Told { cost: spent, .. } = told;
+            let what =
+                format!("{spent} of {left} permits ahead, {cost} too many; {remaining} remain");
             return fault(Kind::SpentLate, what);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulation::judge::answers::Op;
+
+    const LEASE_US: u64 = 100;
+    const COST: u64 = 3;
+
+    fn told(since_us: u64, now_us: u64) -> Told {
+        Told {
+            life: (0, 0),
+            id: 0,
+            op: Op::Acquire,
+            cost: COST,
+            is_other: false,
+            waits: false,
+            since_us,
+            polled_us: now_us,
+            now_us,
+        }
+    }
+
+    /// Returns the knowledge of a process that got nine permits ahead at 20 us.
+    fn local() -> Local {
+        let mut local = Local::default();
+        let taken = Taken { at_us: 10, latest_us: 10, sent_us: 5, more: 9 };
+        local.takes_ahead(&told(5, 20), taken, LEASE_US);
+        local
+    }
+
+    /// E7: a request that waited for the permits of another one is admitted as these come, and its caller may get that
+    /// late: when others have spent permits, and these have ended or were dropped.
+    #[test]
+    fn a_caller_gets_late_that_it_was_admitted() {
+        let unread_us = 1000;
+        let meanwhile: [fn(&mut Local); 4] = [
+            |_| {},
+            |local| {
+                assert_eq!(
+                    local.spends(&told(500, 500), 0, 1000).map_err(|it| it.kind),
+                    Err(Kind::SpentLate)
+                )
+            },
+            |local| local.forgets(true, 30),
+            |local| local.asks_under(true, 30),
+        ];
+        for meanwhile in meanwhile {
+            let later = || {
+                let mut local = local();
+                local.spends(&told(20, 20), 3, unread_us).unwrap();
+                meanwhile(&mut local);
+                local
+            };
+            assert!(later().spends(&told(15, 600), 7, unread_us).is_err(), "more than there was");
+            assert!(later().spends(&told(15, 600), 6, 579).is_err(), "no caller gets it so late");
+            assert!(later().spends(&told(21, 600), 6, unread_us).is_err(), "it has not waited");
+            let mut later = later();
+            later.spends(&told(15, 600), 6, unread_us).unwrap();
+            later.spends(&told(15, 700), 0, unread_us).unwrap();
+            assert!(later.spends(&told(15, 700), 0, unread_us).is_err(), "nothing is left");
+        }
+    }
+
+    /// E7: permits that are held are spent within their lease, and until they are dropped.
+    #[test]
+    fn permits_are_spent_while_they_are_held() {
+        let end_us = 10 + at_most(LEASE_US);
+        assert_eq!(local().spends(&told(end_us - 1, end_us - 1), 6, 1000), Ok(()));
+        assert!(local().spends(&told(end_us - 1, end_us - 1), 7, 1000).is_err());
+        assert!(local().spends(&told(end_us, end_us), 6, 1000).is_err());
+        assert!(local().spends(&Told { is_other: true, ..told(30, 30) }, 6, 1000).is_err());
+        let mut dropped = local();
+        dropped.forgets(true, 30);
+        assert!(dropped.spends(&told(30, 30), 6, 1000).is_err());
     }
 }

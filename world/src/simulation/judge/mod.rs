@@ -183,7 +183,9 @@ impl Judge {
             Seen::Changes { id, is_key } | Seen::Changed { id, is_key } => {
                 self.accounts.changes(life, id, is_key, now_us);
             }
-            Seen::AsksUnder { id, is_other } => self.accounts.asks_under(life, id, is_other),
+            Seen::AsksUnder { id, is_other } => {
+                self.accounts.asks_under(life, id, is_other, now_us);
+            }
             Seen::Settled { id, reservation, since_us, actual, settlement } => {
                 let store = |actual| store.settle(id, &reservation, actual);
                 let of = (id, since_us);

@@ -2,7 +2,9 @@
 
 use lockage_core::{Acquire, Limit, Timestamp};
 
-use super::{FOREVER, Link, MILLI, Network, Options, Plan, SECOND, STEP_US, Verb, Work, Wrong};
+use super::{
+    FOREVER, Link, MILLI, Network, Options, Plan, SECOND, STEP_US, Trouble, Verb, Work, Wrong,
+};
 use crate::simulation::slots::Slots;
 
 impl Plan {
@@ -54,6 +56,19 @@ impl Plan {
             _ => 0,
         };
         self.works().map(unpolled_us).max().unwrap_or(0)
+    }
+
+    /// Returns how long after its decision a caller gets it, at most: it does not poll, its runtime is blocked, or its
+    /// process stands still.
+    pub(in crate::simulation) fn longest_unread_us(&self) -> u64 {
+        let stands_still = |trouble: &Trouble| match trouble.what {
+            Wrong::Pause { for_us, .. }
+            | Wrong::Stall { for_us, .. }
+            | Wrong::BlockRuntime { for_us, .. } => for_us,
+            _ => 0,
+        };
+        let unpolled_us = self.unpolled_us();
+        unpolled_us + unpolled_us / 500 + self.troubles.iter().map(stands_still).sum::<u64>()
     }
 
     /// Returns the time from which no operation under way goes wrong.
