@@ -102,6 +102,7 @@ pub(super) struct Queue<E> {
 #[derive(Debug)]
 struct Entry<E> {
     at_us: u64,
+    is_late: bool,
     number: u64,
     event: E,
 }
@@ -112,8 +113,17 @@ impl<E> Queue<E> {
     }
 
     pub(super) fn push(&mut self, at_us: u64, event: E) {
+        self.add(at_us, true, event);
+    }
+
+    /// Adds an event that comes before the others of its instant.
+    pub(super) fn push_first(&mut self, at_us: u64, event: E) {
+        self.add(at_us, false, event);
+    }
+
+    fn add(&mut self, at_us: u64, is_late: bool, event: E) {
         self.made += 1;
-        self.heap.push(Reverse(Entry { at_us, number: self.made, event }));
+        self.heap.push(Reverse(Entry { at_us, is_late, number: self.made, event }));
     }
 
     pub(super) fn pop(&mut self) -> Option<(u64, E)> {
@@ -122,8 +132,8 @@ impl<E> Queue<E> {
 }
 
 impl<E> Entry<E> {
-    fn rank(&self) -> (u64, u64) {
-        (self.at_us, self.number)
+    fn rank(&self) -> (u64, bool, u64) {
+        (self.at_us, self.is_late, self.number)
     }
 }
 
@@ -154,10 +164,11 @@ mod tests {
     #[test]
     fn events_come_by_time_and_then_in_the_order_in_which_they_were_made() {
         let mut queue = Queue::new();
-        for (at_us, event) in [(5, 'c'), (1, 'a'), (5, 'd'), (3, 'b'), (5, 'e')] {
+        for (at_us, event) in [(5, 'd'), (1, 'a'), (5, 'e'), (3, 'b'), (5, 'f')] {
             queue.push(at_us, event);
         }
+        queue.push_first(5, 'c');
         let all: String = std::iter::from_fn(|| queue.pop()).map(|(_, event)| event).collect();
-        assert_eq!(all, "abcde");
+        assert_eq!(all, "abcdef");
     }
 }

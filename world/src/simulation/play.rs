@@ -334,7 +334,8 @@ impl<'p> World<'p> {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
             self.judge.stood.still(node, self.now_us, stood_until_us);
-            self.queue.push(stood_until_us, Event::Out { node, life, done });
+            // Whatever it does then comes after this.
+            self.queue.push_first(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
         let timer = running.host.next_timer().into_iter().chain(running.unblocked_us()).min();
