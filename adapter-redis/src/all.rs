@@ -14,7 +14,7 @@ use crate::link::{Link, Request, Route};
 use crate::store::LuaStore;
 
 impl<L: Link> LuaStore<L> {
-    /// Executes requests on several keys as [`Store::execute_all`] does, for a caller that drops the call at `deadline`.
+    /// Executes requests on several keys as [`Store::execute_all`](lockage::Store::execute_all) does, for a caller that drops the call at `deadline`.
     ///
     /// # Errors
     /// See [`StoreError`].

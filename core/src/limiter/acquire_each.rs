@@ -25,7 +25,7 @@ use crate::time::Timestamp;
 /// A command that admits each of several requests in order, at one time, each as if sent singly.
 ///
 /// The requests have no ids: if the answer is lost, so is the charge. A request that must be safe to repeat is an
-/// [`Acquire`] of its own.
+/// [`Acquire`](crate::Acquire) of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireEach {
     limit: Limit,

@@ -21,7 +21,7 @@ use crate::record::{Body, Record, letters};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
-/// The most costs that one [`AcquireEach`] carries.
+/// The most costs that one [`AcquireEach`](crate::AcquireEach) carries.
 pub const MAX_COSTS: usize = 1000;
 
 /// The most costs that a script of the slow path decides in one call, which keeps a server busy for about a
