@@ -48,9 +48,10 @@ where
     /// whose clocks differ by less than that.
     ///
     /// However a holder ends, nobody else is granted the lock before (L14): an earlier [`release`](super::LockGuard::release)
-    /// waits until then, a dropped guard is released then in the background, and the lock of a crashed holder, or of
-    /// [closed](super::Locks::close) locks, ends with its lease. A lost lock is not kept. A time within some milliseconds of the lease
-    /// ends with it, and an end of a lease wakes nobody: waiters poll.
+    /// waits until then, even if the lock is lost, unless the store no longer has the grant; a dropped guard is released
+    /// then in the background; and the lock of a crashed holder, or of [closed](super::Locks::close) locks, ends with its
+    /// lease. A time within some milliseconds of the lease ends with it, and an end of a lease wakes nobody: waiters
+    /// poll.
     #[doc = locks_example!(
         r#"let lock = locks.lock("report")?.hold_at_least(Duration::from_secs(20))?;"#
         r#"let ran = lock.try_run(async |_token| "sent").await?; // returns at once"#

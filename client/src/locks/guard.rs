@@ -62,7 +62,7 @@ where
     pub async fn release(mut self) -> Result<Released, Error> {
         let early = self.due().saturating_sub(self.manager.runtime().now());
         if !early.is_zero() {
-            _ = within(self.manager.runtime(), early, self.lost()).await;
+            _ = within(self.manager.runtime(), early, self.refused()).await;
         }
         self.manager.stop(self.id);
         let Lease { key, request, token, .. } = &*self.lease;
@@ -95,6 +95,13 @@ where
                 Ok(Some(until)) => _ = within(runtime, until - now, lost).await,
                 Ok(None) => _ = select(self.manager.renew(self.id, &self.lease), lost).await,
             }
+        }
+    }
+
+    /// Waits until the store no longer knows the grant. A lock that is lost otherwise may last there for a while.
+    async fn refused(&self) {
+        if !matches!(self.lost().await, Loss::Refused(_)) {
+            std::future::pending::<()>().await;
         }
     }
 

@@ -53,6 +53,52 @@ async fn a_hold_that_ends_early_is_kept() {
     }
 }
 
+/// The store has the grant of a lost lock until its lease ends: a release waits as if it was held (L14).
+#[tokio::test(start_paused = true)]
+async fn a_lost_lock_is_kept() {
+    for loss in [Loss::HeldTooLong, Loss::Expired, Loss::Closed] {
+        let (locks, store) = locks();
+        let shortest = if loss == Loss::Expired { LEASE } else { SHORTEST };
+        let locks = match loss {
+            Loss::HeldTooLong => locks.with_longest_hold(shortest).unwrap(),
+            _ => locks,
+        };
+        let lock = locks.lock("one").unwrap().hold_at_least(shortest).unwrap();
+        let (guard, since) = (lock.acquire().await.unwrap(), Instant::now());
+        let lose = async {
+            if loss == Loss::Closed {
+                locks.close().await;
+            } else if loss == Loss::Expired {
+                store.always(Fate::NotDone);
+                // After its deadline, and before the end of its lease.
+                sleep(LEASE - MILLI * 20).await;
+                store.always(Fate::Answered);
+            }
+            assert!(holder(&store).await.is_some());
+            since.elapsed()
+        };
+        let (released, lost_after) = tokio::join!(guard.release(), lose);
+        let kept = since.elapsed();
+        // Clocks may differ by a thousandth and a millisecond.
+        let least = shortest + shortest / 1000 + MILLI;
+        assert!((least..least + SECOND).contains(&kept), "{loss}: {kept:?}");
+        assert!(lost_after < shortest, "{loss}: {lost_after:?}");
+        let is_over = loss == Loss::Expired;
+        assert_eq!(released.unwrap() == Released::NotHeld(None), is_over, "{loss}");
+    }
+}
+
+/// Once it is freed by force, its holder has nothing to wait for.
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_is_freed_by_force_is_not_kept() {
+    let (locks, _store) = locks();
+    let (lock, since) = (short(&locks), Instant::now());
+    let guard = lock.acquire().await.unwrap();
+    assert!(lock.force_release(guard.token()).await.unwrap());
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld(None));
+    assert!(since.elapsed() < SHORTEST, "{:?}", since.elapsed());
+}
+
 /// A hold that lasts longer is released at its end.
 #[tokio::test(start_paused = true)]
 async fn a_long_hold_is_not_kept() {
