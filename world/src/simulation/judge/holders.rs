@@ -50,7 +50,7 @@ pub(super) struct Known<'j, O> {
 impl<O: Oracle> Known<'_, O> {
     /// Returns when the store last told a node that this token holds one resource.
     fn known_us(&self, node: usize, what: What, token: u64) -> u64 {
-        self.replies.held_us(&keys_of(what)[0], node, token).unwrap_or_default()
+        self.replies.held_us(&keys_of(what)[0], node, token).next_back().unwrap_or_default()
     }
 
     fn is_held(&self, what: What, token: u64, now_us: u64) -> bool {

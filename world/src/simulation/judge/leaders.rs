@@ -107,15 +107,17 @@ impl Leaders {
     /// A job has the grant of this token, which is kept for at least so long.
     pub(super) fn keeps(
         &mut self,
-        token: u64,
-        least_us: u64,
+        (token, least_us): (u64, u64),
         now_us: u64,
+        node: usize,
         known: &Known<impl Oracle>,
     ) {
+        // It may have been granted long before its holder knows that.
+        let granted_us = known.replies.held_us(LOCK, node, token).next().unwrap_or(now_us);
         let is_there = known.store.granted_until_us(HELD, token).is_some();
         if let Some(since_us) = known.store.held_since_us(LOCK)
             && is_there
-            && !known.is_shaken(now_us)
+            && !known.is_shaken(granted_us)
         {
             self.kept.push((token, since_us + least_us));
         }

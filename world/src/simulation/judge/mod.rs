@@ -249,7 +249,7 @@ impl Judge {
             Seen::Rules { job } => return self.leaders.rules(job, times, known),
             Seen::StepsDown { job } => self.leaders.steps_down(job, now_us),
             Seen::Keeps { token, least_us } => {
-                self.leaders.keeps(token, least_us, now_us, known);
+                self.leaders.keeps((token, least_us), now_us, node, known);
             }
             Seen::Begins { job, of, since_us } => {
                 return self.values.begins(job, of, since_us, times, known);

@@ -106,13 +106,19 @@ impl Replies {
         late.filter(move |given| given.node == node).map(|given| &given.answer)
     }
 
-    /// Returns when a store last answered a node that this token holds the key.
-    pub(super) fn held_us(&self, key: &str, node: usize, token: u64) -> Option<u64> {
-        let is_held = |given: &&Given| {
+    /// Returns when a store answered a node that this token holds the key.
+    pub(super) fn held_us(
+        &self,
+        key: &str,
+        node: usize,
+        token: u64,
+    ) -> impl DoubleEndedIterator<Item = u64> {
+        let is_held = move |given: &&Given| {
             let is_of = |of| of == token && given.node == node;
             matches!(given.answer, HolderAnswer::Held { token, .. } if is_of(token))
         };
-        self.0.get(key)?.iter().rfind(is_held).map(|given| given.at_us)
+        let all = self.0.get(key).map(Vec::as_slice).unwrap_or_default();
+        all.iter().filter(is_held).map(|given| given.at_us)
     }
 
     /// Checks a caller's answer: a call for one of these keys was answered so, between then and
