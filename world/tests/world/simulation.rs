@@ -65,7 +65,7 @@ fn plays_from(start: u64) -> Results {
 }
 
 /// Worlds that failed once, and the reasons.
-const FAILED_ONCE: [(&str, &[u64]); 49] = [
+const FAILED_ONCE: [(&str, &[u64]); 50] = [
     // In the store on Redis.
     (
         "D11: a request that followed a reply after its call's time was not sent, and its call of a batch was unknown",
@@ -177,6 +177,10 @@ const FAILED_ONCE: [(&str, &[u64]); 49] = [
     (
         "E7: the runtime of a caller was blocked, and others spent permits before it got its own admission",
         &[147_272_247_583],
+    ),
+    (
+        "L6: a holder looked just before its process stood still, and its deadline and the lease ended meanwhile",
+        &[427_183_363_212],
     ),
     (
         "L12: what a process did before it stood still came after what it did then, at the moment when that ended",

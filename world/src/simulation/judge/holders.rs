@@ -83,7 +83,7 @@ impl Holders {
         &mut self,
         grant: Grant,
         (begun_us, granted_us): (u64, u64),
-        now_us: u64,
+        Times { polled_us, now_us }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Grant { job, what, token, until_us } = grant;
@@ -99,7 +99,11 @@ impl Holders {
         if known.is_shaken(holder.begun_us) {
             return Ok(());
         }
-        outlasts(what, token, until_us, known.store)?;
+        // It looked before its process stood still, and its own deadline passed meanwhile, perhaps with the lease.
+        let is_past = polled_us < now_us && until_us <= now_us;
+        if !known.exempt.is(Exempt::Stood, is_past) {
+            outlasts(what, token, until_us, known.store)?;
+        }
         self.exclusion(now_us, known.shaken_us)
     }
 
@@ -361,6 +365,36 @@ mod tests {
         assert!(is_fault(90, 200, Some(ONE)));
         assert!(is_fault(200, 90, Some(What::Other)));
         assert!(is_fault(100, 200, None));
+    }
+
+    /// L6: the store may have forgotten a lease only where its holder looked before its process stood still, and its own
+    /// deadline has passed since.
+    #[test]
+    fn a_lease_lasts_until_its_holders_deadline() {
+        let what = What::Lock { is_fair: false };
+        let is_fault = |polled_us, until_us| {
+            let known = Known {
+                store: &Store(None),
+                replies: &Replies::default(),
+                exempt: &Exemptions::default(),
+                shaken_us: None,
+            };
+            let mut holders = Holders {
+                permits: 1,
+                holders: BTreeMap::new(),
+                longest_us: None,
+                well_us: None,
+                blocked: BTreeSet::new(),
+                sure_us: 0,
+            };
+            let grant = Grant { job: 0, what, token: LOCK_TOKEN, until_us };
+            let times = Times { polled_us, now_us: LOST_US };
+            holders.holds(grant, (0, 0), times, &known).is_err()
+        };
+        assert!(!is_fault(LOST_US - 2, LOST_US - 1));
+        assert!(!is_fault(LOST_US - 2, LOST_US));
+        assert!(is_fault(LOST_US - 2, LOST_US + 1), "its deadline is to come");
+        assert!(is_fault(LOST_US, LOST_US), "it did not stand still");
     }
 
     /// L6: a renewed lock is not lost either, once all is well.

@@ -228,7 +228,7 @@ impl Judge {
                 let begun_us = self.waits.begun_us(job).unwrap_or(now_us);
                 let granted_us = self.waits.granted_us(job).unwrap_or(now_us);
                 let grant = holders::Grant { job, what, token, until_us };
-                self.holders.holds(grant, (begun_us, granted_us), now_us, known)?;
+                self.holders.holds(grant, (begun_us, granted_us), times, known)?;
                 return self.waits.got(job, what);
             }
             Seen::ClosedLocks { what: What::Quorum, .. } => {}
