@@ -39,6 +39,11 @@ impl Simulated {
         self.with(move |store| store.set_now(now));
     }
 
+    /// Sets whether the store's memory is full, so that it refuses writes that may take more.
+    pub fn set_full(&self, is_full: bool) {
+        self.with(move |store| store.set_full(is_full));
+    }
+
     fn with<T: Send + 'static>(&self, run: impl FnOnce(&mut SimStore) -> T + Send + 'static) -> T {
         let (sender, receiver) = channel();
         let work = move |store: &mut SimStore| {

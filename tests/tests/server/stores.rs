@@ -7,9 +7,9 @@ use fred::clients::Pool;
 use fred::interfaces::ClientLike;
 use fred::types::Builder;
 use fred::types::config::{Config, ReconnectPolicy};
-use lockage::AnyStore;
 use lockage::notifications::Notifications;
 use lockage::store::Clock;
+use lockage::{AnyStore, Error, Limit, Limiter, StoreError};
 use lockage_core::{ManualClock, Timestamp};
 use lockage_fred::FredStore;
 use lockage_memory::MemoryStore;
@@ -70,6 +70,36 @@ async fn several_keys_in_one_decision() {
     let store = RedisStore::connect(Client::open(server.url()).unwrap());
     let bench = Bench { name: "redis", store, set_us: &|now| clock.set(now) };
     bench.several_keys(first..first + 50).await;
+}
+
+/// D12, D18: a full server refuses requests on several keys before any of them is charged.
+#[tokio::test]
+async fn several_keys_on_a_full_server() {
+    let limits = ["fixed-window 5/d", "sliding-log 5/d", "token-bucket 5/d + fixed-window 5/d"];
+    let limits = limits.map(|limit| limit.replace("/d", "/day").parse::<Limit>().unwrap());
+    for (at, limit) in limits.iter().enumerate() {
+        let simulated = Simulated::start();
+        simulated.set_us(START_US);
+        let first = Limiter::new(simulated.store(), *limit);
+        let second = first.under(limits[(at + 1) % limits.len()]);
+        // Without records, with one, and with both.
+        for used in [[0, 0], [0, 1], [1, 2]] {
+            for (limiter, id, used) in [(&first, "a", used[0]), (&second, "b", used[1])] {
+                limiter.reset(id).await.unwrap();
+                for _ in 0..used {
+                    assert!(limiter.try_acquire(id, 1).await.unwrap().is_allowed());
+                }
+            }
+            let requests = [first.request("a", 1), second.request("b", 1)];
+            simulated.set_full(true);
+            let refused = first.try_acquire_all(&requests).await;
+            assert!(matches!(refused, Err(Error::Store(StoreError::NotDone(_)))), "{refused:?}");
+            simulated.set_full(false);
+            assert_eq!(first.peek("a", 0).await.unwrap().remaining, 5 - used[0]);
+            assert_eq!(second.peek("b", 0).await.unwrap().remaining, 5 - used[1]);
+            assert!(first.try_acquire_all(&requests).await.unwrap().is_allowed());
+        }
+    }
 }
 
 #[tokio::test]
