@@ -1,6 +1,5 @@
 //! A request before its service: it is charged, or rejected.
 
-use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +8,8 @@ use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
 use http::{Method, Response};
-use lockage::limiter::{DenialReason, Origin, RequestId};
-use lockage::locks::Locks;
+use lockage::limiter::{DenialReason, MAX_TOGETHER, Origin, RequestId};
 use lockage::observer::ErrorKind;
-use lockage::runtime::Spawn;
 use lockage::{Decision, Error, Limiter, Store, StoreError, Verdict};
 use smallvec::SmallVec;
 
@@ -25,6 +22,7 @@ use crate::held::{BoxFuture, Held, Open, Reserved, Spawner};
 use crate::key::Key;
 use crate::merge::AllFields;
 use crate::pause::retry_seconds;
+use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
 
 /// The whole setup of a layer.
@@ -87,35 +85,6 @@ pub(crate) struct Charge<S> {
     pub(crate) limiter: Limiter<S>,
     pub(crate) policies: Policies,
     pub(crate) is_shadow: bool,
-}
-
-/// A bound on the requests that are served at once.
-pub(crate) trait Places: Send + Sync {
-    /// Takes a place, which is returned when the permit is dropped.
-    fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Permit>, Error>>;
-}
-
-pub(crate) type Permit = Box<dyn Any + Send>;
-
-pub(crate) struct Semaphores<S, R> {
-    pub(crate) locks: Locks<S, R>,
-    pub(crate) permits: u64,
-}
-
-impl<S: Store + 'static, R: Spawn> Semaphores<S, R> {
-    /// Checks the number of permits.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        self.locks.semaphore("a name", self.permits).map(drop)
-    }
-}
-
-impl<S: Store + 'static, R: Spawn> Places for Semaphores<S, R> {
-    fn take<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<Option<Permit>, Error>> {
-        Box::pin(async move {
-            let permit = self.locks.semaphore(id, self.permits)?.try_acquire().await?.taken();
-            Ok(permit.map(|permit| Box::new(permit) as Permit))
-        })
-    }
 }
 
 impl<S> Limits<S> {
@@ -195,81 +164,84 @@ impl<S: Store + Clone + 'static> Setup<S> {
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
         if cost > 0 {
-            match self.charge_together(parts, cost, charged).await {
-                Some(outcome) => outcome?,
-                None => self.charge_each(parts, cost, held, charged).await?,
+            let all = self.found(parts).map_err(Rejection::boxed)?;
+            match self.is_one_decision(&all) {
+                true => self.charge_together(all, parts, cost, charged).await?,
+                false => self.charge_each(all, parts, cost, held, charged).await?,
             }
         }
         self.take_place(parts, held, charged).await
     }
 
-    /// Charges all limits in one decision. Returns `None` if their options or keys do not allow it; nothing is charged then.
+    /// Returns the limits of a request, and the id in each.
+    fn found(&self, parts: &Parts) -> Result<AllCharged<'_, S>, Reason> {
+        let found = self.rules.iter().map(|rule| {
+            let (charge, id) = (rule.limits.of(parts)?, rule.key.id(parts)?);
+            Ok(Charged { charge, id, decision: None })
+        });
+        found.collect()
+    }
+
+    fn is_one_decision(&self, all: &[Charged<'_, S>]) -> bool {
+        let first = &all[0].charge.limiter;
+        (2..=MAX_TOGETHER).contains(&all.len())
+            && self.waiting.is_none()
+            && self.reserving.is_none()
+            && all.iter().all(|it| first.goes_together_with(&it.charge.limiter))
+    }
+
+    /// Charges all limits in one decision, or each in its turn if their keys do not allow that.
     async fn charge_together<'a>(
         &'a self,
+        mut all: AllCharged<'a, S>,
         parts: &Parts,
         cost: u64,
         charged: &mut AllCharged<'a, S>,
-    ) -> Option<Result<(), Box<Rejection>>> {
-        if self.rules.len() < 2 || self.waiting.is_some() || self.reserving.is_some() {
-            return None;
-        }
-        let mut all = AllCharged::new();
-        for rule in &self.rules {
-            let charge = match rule.limits.of(parts) {
-                Ok(charge) if charge.limiter.supports_all() => charge,
-                Ok(_) => return None,
-                Err(reason) => return Some(Err(Rejection::boxed(reason))),
-            };
-            match rule.key.id(parts) {
-                Ok(id) => all.push(Charged { charge, id, decision: None }),
-                Err(reason) => return Some(Err(Rejection::boxed(reason))),
-            }
-        }
+    ) -> Result<(), Box<Rejection>> {
         let requests: Vec<_> =
             all.iter().map(|it| it.charge.limiter.request(&it.id, cost)).collect();
         match Box::pin(all[0].charge.limiter.try_acquire_all(&requests)).await {
-            Ok(decision) if decision.is_allowed() => {
-                for (mut one, decision) in all.into_iter().zip(decision.decisions) {
+            Ok(decided) if decided.is_allowed() => {
+                for (one, decision) in all.iter_mut().zip(decided.decisions) {
                     one.decision = Some(decision);
-                    charged.push(one);
                 }
-                let mut outcomes = charged
-                    .iter()
-                    .filter_map(|it| Some(self.admit(it.charge, it.decision.as_ref()?, parts)));
-                Some(outcomes.find(Result::is_err).unwrap_or(Ok(())))
+                charged.extend(all);
+                let mut decisions =
+                    charged.iter().filter_map(|it| Some((it.charge, it.decision.as_ref()?)));
+                decisions.try_for_each(|(charge, decision)| self.admit(charge, decision, parts))
             }
             Ok(denied) => {
-                let (at, decision) = (denied.binding, &denied.decisions[denied.binding]);
-                Some(self.admit(all[at].charge, decision, parts))
+                self.admit(all[denied.binding].charge, &denied.decisions[denied.binding], parts)
             }
-            Err(Error::Key(_) | Error::Config(_) | Error::Store(StoreError::Misconfigured(_))) => {
-                None
+            // One key twice, or keys on several nodes: nothing was sent.
+            Err(Error::Key(_) | Error::Store(StoreError::Misconfigured(_))) => {
+                self.charge_each(all, parts, cost, &mut None, charged).await
             }
             Err(error) => {
                 charged.extend(all);
-                Some(self.may_go_on_without(error))
+                self.may_go_on_without(error)
             }
         }
     }
 
     async fn charge_each<'a>(
         &'a self,
+        all: AllCharged<'a, S>,
         parts: &Parts,
         cost: u64,
         held: &mut Option<Box<Held>>,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
-        for rule in &self.rules {
-            let charge = rule.limits.of(parts).map_err(Rejection::boxed)?;
-            let id = rule.key.id(parts).map_err(Rejection::boxed)?;
-            let (decision, outcome) = match self.decide(charge, &id, cost, held).await {
+        for mut one in all {
+            let outcome = match self.decide(one.charge, &one.id, cost, held).await {
                 Ok(decision) => {
-                    let outcome = self.admit(charge, &decision, parts);
-                    (Some(decision), outcome)
+                    let outcome = self.admit(one.charge, &decision, parts);
+                    one.decision = Some(decision);
+                    outcome
                 }
-                Err(error) => (None, self.may_go_on_without(error)),
+                Err(error) => self.may_go_on_without(error),
             };
-            charged.push(Charged { charge, id, decision });
+            charged.push(one);
             outcome?;
         }
         Ok(())

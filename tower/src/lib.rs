@@ -42,6 +42,7 @@ mod key;
 mod merge;
 mod outbound;
 mod pause;
+mod places;
 mod rate_limit;
 mod rejection;
 mod service;

@@ -14,13 +14,14 @@ use lockage::store::{ConfigError, HasTimeout};
 use lockage::{Decision, Error, Limit, Limiter, Store, limit};
 use lockage_core::Acquire;
 
-use crate::check::{Charge, Choose, Limits, OnError, Reserving, Rule, Semaphores, Setup};
+use crate::check::{Charge, Choose, Limits, OnError, Reserving, Rule, Setup};
 use crate::client_ip::ip;
 use crate::cost::{Commit, Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies, check_name};
 use crate::held::{BoxFuture, Spawner};
 use crate::key::Key;
+use crate::places::Semaphores;
 use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
 use crate::unnamed;
@@ -102,8 +103,9 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// [`Limiter::try_acquire_all`] does.
     ///
     /// Where that is not possible they are asked one after another in this order, and if one denies, those before it are
-    /// refunded; if that fails, they stay charged. So it is for limiters of several stores, on several nodes of a cluster,
-    /// or with stored limits, shadow mode, a deny cache, prefetch or coalescing, and for requests that wait or reserve.
+    /// refunded; if that fails, they stay charged. So it is for more than eight limiters, those of several stores, on several
+    /// nodes of a cluster, or with stored limits, shadow mode, a deny cache, prefetch, coalescing, or a fallback that others
+    /// have not; and for requests that wait or reserve.
     ///
     /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
     /// nothing in one call.

@@ -133,6 +133,11 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         with_shadow_observer(observer: impl Fn(&str, Result<&Decision, &Error>) + Send + Sync + 'static);
     }
 
+    /// Returns whether requests of both limiters can be one decision: see [`Limiter::goes_together_with`].
+    pub fn goes_together_with(&self, other: &BlockingLimiter<S>) -> bool {
+        self.0.goes_together_with(&other.0)
+    }
+
     /// Makes a request for [`BlockingLimiter::try_acquire_all`]: see [`Limiter::request`].
     pub fn request<'a>(&'a self, id: &'a str, cost: impl Into<Cost>) -> Request<'a> {
         self.0.request(id, cost)
@@ -142,7 +147,6 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         prefix() -> Option<&str>;
         limit() -> Option<Limit>;
         is_circuit_open() -> bool;
-        supports_all() -> bool;
         deny_cache_stats() -> Option<DenyCacheStats>;
         prefetch_stats() -> Option<PrefetchStats>;
         shadow_stats() -> Option<ShadowStats>;

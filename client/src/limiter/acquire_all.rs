@@ -53,13 +53,21 @@ impl<S: Store> Limiter<S> {
         Request { prefix, source, options, store: self.store.identity(), id, cost: cost.into() }
     }
 
-    /// Returns whether [`Limiter::try_acquire_all`] decides this limiter's requests with all its options: it has no stored
-    /// limits, shadow mode, deny cache, prefetch or coalescing.
-    pub fn supports_all(&self) -> bool {
-        let Options { shadow, deny_cache, prefetch, coalescing, .. } = &self.options;
-        let passed =
-            [shadow.is_some(), deny_cache.is_some(), prefetch.is_some(), coalescing.is_some()];
-        self.source.limit().is_some() && !passed.contains(&true)
+    /// Returns whether [`Limiter::try_acquire_all`] decides on requests of both limiters as each alone would: they have one
+    /// store, both a fallback or none, and no stored limits, shadow mode, deny cache, prefetch or coalescing.
+    pub fn goes_together_with(&self, other: &Limiter<S>) -> bool {
+        let is_plain = |limiter: &Limiter<S>| {
+            let Options { shadow, deny_cache, prefetch, coalescing, .. } = &limiter.options;
+            let passed = [shadow.is_some(), deny_cache.is_some(), prefetch.is_some()];
+            limiter.source.limit().is_some() && coalescing.is_none() && passed == [false; 3]
+        };
+        let have_fallbacks = [self, other].map(|limiter| limiter.options.fallback.is_some());
+        let stores = [self, other].map(|limiter| limiter.store.identity());
+        is_plain(self)
+            && is_plain(other)
+            && have_fallbacks[0] == have_fallbacks[1]
+            && stores[0].is_some()
+            && stores[0] == stores[1]
     }
 
     /// Admits requests for several ids and charges each, or changes nothing: for the limits of a user, an organisation and

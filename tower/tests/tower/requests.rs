@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use http::request::Parts;
-use lockage::limiter::StoredLimits;
+use lockage::limiter::{Fallback, StoredLimits};
 use lockage::{AnyStore, Decision};
-use lockage_memory::testing::paused_memory;
-use lockage_tower::{Cost, Key, header};
+use lockage_memory::testing::{FailingStore, Fate, paused_memory};
+use lockage_tower::{Cost, Key, OnError, header};
 
 use super::*;
 
@@ -238,8 +238,7 @@ async fn two_keys_are_charged_both_or_neither() {
 #[tokio::test]
 async fn limits_of_one_store_are_one_decision() {
     for is_one_store in [true, false] {
-        let [first, second] =
-            [(); 2].map(|()| lockage_memory::testing::FailingStore::new(MemoryStore::new()));
+        let [first, second] = [(); 2].map(|()| FailingStore::new(MemoryStore::new()));
         let second = if is_one_store { first.clone() } else { second };
         let by_ip =
             Limiter::new(first.clone(), limit("fixed-window 10/h")).with_prefix("ip").unwrap();
@@ -256,6 +255,33 @@ async fn limits_of_one_store_are_one_decision() {
             assert_eq!(by_ip.peek("ip:192.0.2.1", 0).await.unwrap().remaining, 9);
         }
     }
+}
+
+/// More limits than one decision has, or of which only one has a fallback, are asked in turn.
+#[tokio::test]
+async fn limits_that_are_no_one_decision_are_asked_in_turn() {
+    let store = FailingStore::new(MemoryStore::new());
+    let limiter = |prefix: &str| {
+        let limiter = Limiter::new(store.clone(), limit("fixed-window 2/h"));
+        limiter.with_prefix(prefix).unwrap()
+    };
+    let mut layer = RateLimit::per_ip(limiter("p0")).named("p0");
+    for prefix in ["p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"] {
+        layer = layer.and_by(Key::shared(), limiter(prefix)).named(prefix);
+    }
+    let layer = layer.build().unwrap();
+    assert_eq!((status(&layer, from("192.0.2.1")).await, store.calls()), (200, 9));
+
+    let retry = RetryStore::new(store.clone(), Tokio, Duration::from_millis(250));
+    let own = Limiter::new(retry, limit("fixed-window 5/h"));
+    let open = own.clone().with_prefix("open").unwrap().with_fallback(Fallback::closed()).unwrap();
+    let plain = own.with_prefix("plain").unwrap();
+    let layer = RateLimit::per_ip(open).named("open").and_by(Key::shared(), plain).named("plain");
+    let layer = layer.on_error(OnError::Allow).build().unwrap();
+    store.always(Fate::Misconfigured);
+    assert_eq!(status(&layer, from("192.0.2.1")).await, 500);
+    store.always(Fate::NotDone);
+    assert_eq!(status(&layer, from("192.0.2.1")).await, 503, "the fallback decides, and denies");
 }
 
 /// Handlers, and clients that know only one limit, see the one that has the least left.
