@@ -18,12 +18,16 @@ impl<L: Link> LuaStore<L> {
     ///
     /// # Errors
     /// See [`StoreError`].
+    ///
+    /// # Panics
+    /// Unless there is one key for each request.
     pub async fn call_all(
         &self,
         keys: &[Key],
         command: &AcquireAll,
         deadline: Option<Instant>,
     ) -> Result<Vec<Decision>, StoreError> {
+        assert_eq!(keys.len(), command.requests().len(), "each request has a key");
         if self.link.is_cluster() && keys.iter().any(|key| key.hash_tag() != keys[0].hash_tag()) {
             return Err(StoreError::Misconfigured(SEVERAL_NODES.into()));
         }
@@ -41,6 +45,9 @@ impl<L: Link> LuaStore<L> {
     ///
     /// # Errors
     /// See [`StoreError`].
+    ///
+    /// # Panics
+    /// As [`LuaStore::call_all`].
     pub fn call_all_blocking(
         &self,
         keys: &[Key],
@@ -133,5 +140,102 @@ impl<'a> AllCall<'a> {
             }
             _ => Err(ReplyError::Unexpected.into()),
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use lockage::{Limit, Store};
+    use lockage_core::Acquire;
+
+    use super::*;
+    use crate::link::LinkError;
+
+    fn command() -> AcquireAll {
+        let limits = ["token-bucket 5/s", "fixed-window 5/s", "token-bucket 9/s"];
+        let each = limits.map(|limit| Acquire::new(limit.parse::<Limit>().unwrap(), 1).unwrap());
+        AcquireAll::new(each.into()).unwrap()
+    }
+
+    /// Returns the command's name, and its arguments.
+    fn sent(call: &AllCall<'_>) -> (&'static str, Vec<Vec<u8>>) {
+        let request = call.request(["a", "b", "c"].into_iter());
+        (request.name(), request.arguments().map(<[u8]>::to_vec).collect())
+    }
+
+    #[test]
+    fn each_key_has_its_script_and_its_arguments() {
+        let command = command();
+        let scripts = [ScriptId::FixedWindowAcquire, ScriptId::TokenBucketAcquire];
+        let of = |id| scripts.iter().position(|it| *it == id).unwrap() as u8 + 1;
+        let [window, bucket] = scripts.map(of);
+        let (name, words) = sent(&AllCall::new(&command, CallTime::Store));
+        assert_eq!(name, "EVALSHA");
+        assert_eq!(words[0], all_script(&scripts).digest().as_bytes());
+        assert_eq!(words[1..5], [&b"3"[..], b"a", b"b", b"c"].map(<[u8]>::to_vec));
+        assert_eq!(words[5], [bucket, 1, window, 1, bucket, 1]);
+        assert_eq!(words.len(), 9);
+    }
+
+    /// The text follows the digest once, all keys take the slow path once, and a slot is followed only in a cluster.
+    #[test]
+    fn a_call_goes_on_as_one_for_a_single_key_does() {
+        let command = command();
+        let mut call = AllCall::new(&command, CallTime::Store);
+        let mut goes_on = |error: &str| call.goes_on_after(&Reply::error(error), true);
+        assert!(goes_on("NOSCRIPT No matching script."));
+        assert!(!goes_on("NOSCRIPT No matching script."));
+        assert!(goes_on("LOCKAGE_NEEDS_SLOW_PATH"));
+        assert!(goes_on("ASK 1 b:1"));
+        assert!(goes_on("NOSCRIPT No matching script."));
+        assert!(!goes_on("LOCKAGE_NEEDS_SLOW_PATH"));
+        let (name, words) = sent(&call);
+        assert_eq!((name, words[5][0], words[5][2]), ("EVAL", 1, 1), "one script for all");
+        let request = call.request(["a"].into_iter());
+        assert_eq!((request.node(), request.is_asking()), (Some("b:1"), true));
+        let lost = call.outcome(&Reply::error("MOVED 1 c:1"));
+        assert!(matches!(lost, Err(StoreError::NotDone(_))), "{lost:?}");
+        assert!(!call.goes_on_after(&Reply::error("MOVED 1 c:1"), false));
+    }
+
+    #[test]
+    fn a_reply_has_one_for_each_key() {
+        let command = command();
+        let call = AllCall::new(&command, CallTime::Store);
+        for reply in [Reply::Other, Reply::Integer(1), Reply::List(vec![Reply::Integer(0); 2])] {
+            let unreadable = call.outcome(&reply);
+            assert!(matches!(unreadable, Err(StoreError::Unknown(_))), "{unreadable:?}");
+        }
+    }
+
+    /// A cluster that is asked for nothing.
+    struct Cluster;
+
+    impl Link for Cluster {
+        async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
+            match request.key() {
+                Some("test:{{t}:3}") => Err(LinkError::not_sent("sent")),
+                key => panic!("{key:?} is on a node of its own"),
+            }
+        }
+
+        fn is_cluster(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn keys_on_several_nodes_are_refused_before_anything_is_sent() {
+        let (store, command) = (LuaStore::new(Cluster), command());
+        let ask = |ids: [&str; 3]| {
+            let keys = ids.map(|id| Key::new("test", id).unwrap());
+            let asked = store.execute_all(&keys, &command, Duration::MAX);
+            asked.now_or_never().unwrap()
+        };
+        let refused = ask(["{t}:1", "{t}:2", "{s}:3"]).unwrap_err();
+        assert!(matches!(refused, StoreError::Misconfigured(_)), "{refused}");
+        assert!(refused.to_string().contains("one tag in braces"), "{refused}");
+        let sent = ask(["{t}:1", "{t}:2", "{t}:3"]).unwrap_err();
+        assert!(matches!(sent, StoreError::NotDone(_)), "{sent}");
     }
 }
