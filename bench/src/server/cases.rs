@@ -1,17 +1,16 @@
 //! The counted cases: scripts of lockage, and those of others.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Lock, Operation, OwnerId};
 use lockage_core::{
-    Acquire, AcquireAll, CallTime, Command, Cost, Encoded, Limit, Peek, RequestId, Reservation,
-    SetLimit, Settle, SlidingLog, StoredLimit, Timestamp, WithStoredLimit,
+    Acquire, CallTime, Command, Cost, Limit, Peek, RequestId, Reservation, SetLimit, Settle,
+    SlidingLog, StoredLimit, Timestamp, WithStoredLimit,
 };
-use lockage_redis::{AllCall, Call};
+use lockage_redis::Call;
 use redis::Cmd;
 
-use super::WARM_UP;
+use super::{WARM_UP, several_ids};
 
 /// One row of the table.
 pub(crate) struct Case {
@@ -88,8 +87,8 @@ const LIMITS: [(&str, &str, &str, &str); 7] = [
 ];
 
 const TOKEN_BUCKET: &str = "token bucket";
-const ADMITS: &str = "token-bucket 1000000/day";
-const DENIES: &str = "token-bucket 1/day";
+pub(super) const ADMITS: &str = "token-bucket 1000000/day";
+pub(super) const DENIES: &str = "token-bucket 1/day";
 
 /// Returns the cases of lockage's scripts.
 pub(crate) fn own() -> Vec<Case> {
@@ -104,7 +103,7 @@ pub(crate) fn own() -> Vec<Case> {
         cases.extend(limiter(name, ["sliding-log 1000000/day", denies], entries));
     }
     cases.extend(three_parts());
-    cases.extend(several_ids());
+    cases.extend(several_ids::cases());
     cases.extend(large_logs());
     cases.push(new_keys());
     cases.extend(with_id());
@@ -112,35 +111,6 @@ pub(crate) fn own() -> Vec<Case> {
     cases.extend(reservations());
     cases.extend(locks("lock"));
     cases
-}
-
-/// The requests of several ids in one call, by the limit of each.
-const SEVERAL_IDS: [(&str, &str, &[&str]); 3] = [
-    ("two ids", "admitted", &[ADMITS; 2]),
-    ("two ids", "denied", &[ADMITS, DENIES]),
-    ("three ids", "admitted", &["fixed-window 1000000/day", ADMITS, "sliding-window 1000000/day"]),
-];
-
-fn several_ids() -> Vec<Case> {
-    let case = |(name, outcome, limits): (&'static str, &'static str, &[&str])| {
-        let call = call_all(name, limits);
-        Case { before: vec![call.clone(); USED_UP], ..case(name, outcome, move |_| call.clone()) }
-    };
-    SEVERAL_IDS.into_iter().map(case).collect()
-}
-
-fn acquire_all(limits: &[&str]) -> AcquireAll {
-    let each = limits.iter().map(|limit| limit.parse::<Limit>().expect("a limit"));
-    let each = each.map(|limit| Acquire::new(limit, 1).expect("above zero"));
-    AcquireAll::new(each.collect()).expect("a few")
-}
-
-fn call_all(name: &str, limits: &[&str]) -> Cmd {
-    let keys: Vec<String> =
-        (0..limits.len()).map(|at| format!("lockage:{{{name} {at}}}")).collect();
-    let command = acquire_all(limits);
-    let call = AllCall::new(&command, CallTime::Store);
-    lockage_redis_rs::command(&call.request(keys.iter().map(String::as_str)))
 }
 
 /// Returns cases of logs with more entries than can be read at once.
@@ -375,7 +345,7 @@ fn plain_lock(name: &'static str, delete: impl Fn(&str) -> Cmd + 'static) -> Cas
 }
 
 /// The number of calls that use up a limit that denies.
-const USED_UP: usize = 2;
+pub(super) const USED_UP: usize = 2;
 
 /// Returns a case under each of these limits; the first one admits and the second one denies, after `calls_before`
 /// calls.
@@ -453,11 +423,7 @@ pub(super) fn load_scripts() -> Vec<Cmd> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
     let others =
         ["return 1", LEAST, GET_SET, FILL_LOG, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
-    let all = SEVERAL_IDS.map(|(_, _, limits)| {
-        let encoded = acquire_all(limits).encode();
-        let ids: BTreeSet<_> = encoded.iter().map(Encoded::script).collect();
-        lockage_lua::all_script(&ids.into_iter().collect::<Vec<_>>())
-    });
+    let all = several_ids::scripts();
     own.chain(others)
         .chain(all.iter().map(|script| script.source()))
         .map(|text| cmd(&["SCRIPT", "LOAD", text]))

@@ -4,6 +4,7 @@ mod callgrind;
 pub(super) mod cases;
 mod compared;
 mod gate;
+mod several_ids;
 mod worst;
 
 use std::collections::BTreeSet;
