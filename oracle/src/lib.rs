@@ -19,6 +19,8 @@ pub mod calendar;
 pub mod config;
 pub mod envelope;
 #[cfg(feature = "properties")]
+pub mod estimates;
+#[cfg(feature = "properties")]
 pub mod every;
 #[cfg(feature = "properties")]
 pub mod exact;

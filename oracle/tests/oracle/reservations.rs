@@ -3,12 +3,12 @@
 use std::cell::RefCell;
 
 use lockage_core::ScriptId;
+use lockage_oracle::estimates::{by_part_estimates, estimates, settled_is_as_if_charged};
 use lockage_oracle::key::Slot;
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::properties::{Check, cases, kills, property};
 use lockage_oracle::reservations::{
-    by_part_estimates, by_part_trace, estimates, only_the_first_settlement_changes_anything,
-    settled_is_as_if_charged, trace,
+    by_part_trace, only_the_first_settlement_changes_anything, trace,
 };
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
