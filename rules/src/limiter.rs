@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lockage::limiter::{Cost, Fallback, FixedWindow, Reservation, StoredLimits};
+use lockage::limiter::{Cost, Fallback, FixedWindow, Origin, Reservation, StoredLimits};
 use lockage::store::{BlockingStore, ConfigError, HasTimeout};
 use lockage::{Decision, Error, Limiter, Verdict};
 
@@ -51,7 +51,7 @@ const HOLD: Duration = Duration::from_secs(30);
 /// - The limits of rules are one decision, as [`Limiter::try_acquire_all`] makes it; on a cluster, ids have to share a hash
 ///   tag. A stored limit is reserved first, in a call of its own, and given back if another one denies; a crash between the
 ///   two leaves it charged.
-/// - Rules in shadow mode are asked once the request is admitted, each in a call of its own, and deny nothing.
+/// - Rules in shadow mode are asked once the store has admitted the request, each in a call of its own, and deny nothing.
 /// - A rule with a fallback decides by it while the store is away, if all rules of the request have one.
 /// - A cost of zero, such as one that the program computed, meets no limit.
 #[derive(Debug)]
@@ -70,8 +70,9 @@ pub struct RuleLimiter<S> {
 pub struct RuleDecision<'r> {
     /// The rules that the request meets, in their order.
     pub met: Vec<Met<'r>>,
-    /// The index of the rule that denies for longest or, if all admit, has room for the fewest more such requests; `None` if
-    /// no limit was asked.
+    /// The index of the rule that binds: one that blocks, a stored limit that denies, or, of the limits in one decision, the
+    /// one that denies for longest or, if all admit, has room for the fewest more such requests. `None` if no limit was
+    /// asked.
     pub binding: Option<usize>,
     is_allowed: bool,
 }
@@ -146,7 +147,10 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             }
         }
         outcome?;
-        if decided.is_allowed {
+        // Each of them would wait for a store that is away.
+        let mut decisions = decided.met.iter().filter_map(|met| met.decision.as_ref());
+        let is_away = decisions.any(|decision| decision.origin == Origin::Fallback);
+        if decided.is_allowed && !is_away {
             self.try_out(&mut decided).await;
         }
         Ok(decided)

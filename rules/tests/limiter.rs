@@ -145,6 +145,7 @@ async fn fallbacks_of_rules_decide_while_the_store_is_away() {
           - { name: share, id: share, limit: fixed-window 4/min, fallback: local-share 2 }
           - { name: open, when: { user: true }, id: open, limit: fixed-window 1/min, fallback: open }
           - { name: none, when: { user: bob }, id: none, limit: fixed-window 1/min }
+          - { name: trial, id: trial, limit: fixed-window 1/min, shadow: true }
         ",
     );
     let (failing, store) = store();
@@ -154,6 +155,7 @@ async fn fallbacks_of_rules_decide_while_the_store_is_away() {
         let decided = limiter.decide(rules.matches(&Request::new().user("ann"))).await.unwrap();
         assert_eq!(outcome(&decided), (Some(binding), expected));
         assert_eq!(decided.met[0].decision.as_ref().unwrap().origin, Origin::Fallback);
+        assert_eq!(decided.met[2].decision, None, "the trial does not ask a store that is away");
     }
     let refused = limiter.decide(rules.matches(&Request::new().user("bob"))).await;
     assert!(matches!(refused, Err(Error::Store(StoreError::NotDone(_)))), "{refused:?}");
