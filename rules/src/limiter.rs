@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use lockage::limiter::{Cost, Fallback, FixedWindow, Origin, Reservation, StoredLimits};
+use lockage::limiter::{Fallback, FixedWindow, Origin, Reservation, StoredLimits};
 use lockage::store::{BlockingStore, ConfigError, HasTimeout};
 use lockage::{Decision, Error, Limiter, Verdict};
 
@@ -118,7 +118,8 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         RuleLimiter::of(Limiter::new(store, any.expect("it is in range").into()), local)
     }
 
-    /// Creates one of this limiter, with its store, prefix, observer and request ids. Its own limit does not count.
+    /// Creates one of this limiter, with its store, prefix, observer and request ids. Its own limit does not count. Its deny
+    /// cache, permits ahead and coalescing serve requests that meet one limit.
     pub fn of(limiter: Limiter<S>, local: impl BlockingStore + Clone + 'static) -> Self {
         let shadow = limiter.clone().with_shadow();
         let with_fallback = Mutex::default();
@@ -165,7 +166,7 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         let mut given = Vec::new();
         for at in 0..decided.met.len() {
             let Matched { id, limit, costs, shadow, .. } = &decided.met[at].matched;
-            let cost = cost(costs)?;
+            let cost = costs.cost()?;
             if *shadow || cost.most() == 0 {
                 continue;
             }
@@ -191,6 +192,15 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
                 return Ok(());
             }
         }
+        if let ([(at, limiter, _)], true) = (&given[..], reserved.is_empty()) {
+            // The road of one request has the limiter's deny cache, permits ahead and coalescing.
+            let Matched { ref id, ref costs, .. } = decided.met[*at].matched;
+            let decision = acquire(limiter, id, costs).await?;
+            decided.is_allowed = decision.is_allowed();
+            decided.binding = Some(*at);
+            decided.met[*at].decision = Some(decision);
+            return Ok(());
+        }
         let Some((_, first, _)) = given.first() else { return Ok(()) };
         let requests: Vec<_> = given
             .iter()
@@ -209,14 +219,19 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     async fn try_out(&self, decided: &mut RuleDecision<'_>) {
         for Met { matched, decision } in &mut decided.met {
             let Matched { id, limit, costs, shadow, .. } = matched;
-            let Ok(cost) = cost(costs) else { continue };
+            let Ok(cost) = costs.cost() else { continue };
             if *shadow && cost.most() > 0 && **limit != RuleLimit::Blocked {
                 *decision = acquire(&under(&self.shadow, limit), id, costs).await.ok();
             }
         }
     }
 
-    fn limiter(&self, matched: &Matched<'_>) -> Result<Limiter<S>, ConfigError> {
+    /// Returns the limiter of a rule that a request meets, for other verbs than an acquire, such as
+    /// [`refund`](Limiter::refund).
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the rule's fallback leaves no share of the limit for a process.
+    pub fn limiter(&self, matched: &Matched<'_>) -> Result<Limiter<S>, ConfigError> {
         let Some(kind) = matched.fallback else { return Ok(under(&self.plain, matched.limit)) };
         let mut made = self.with_fallback.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = match made.entry(kind) {
@@ -253,13 +268,6 @@ async fn acquire<S: HasTimeout>(
         Costs::One(cost) => limiter.try_acquire(id, *cost).await,
         Costs::Parts(costs) => limiter.try_acquire_parts(id, &costs[..]).await,
     }
-}
-
-fn cost(costs: &Costs) -> Result<Cost, Error> {
-    Ok(match costs {
-        Costs::One(cost) => (*cost).into(),
-        Costs::Parts(parts) => Cost::by_part(parts)?,
-    })
 }
 
 /// Makes fallbacks on a store of this process, whatever its type.

@@ -5,6 +5,8 @@ use std::net::IpAddr;
 
 use smallvec::SmallVec;
 
+use crate::template::{write_address, write_value};
+
 /// A request: values by their keys, the client's address, and costs that the program has computed.
 ///
 /// An empty value is as good as none, and a later value of a key replaces an earlier one. Only keys that are in the
@@ -22,11 +24,19 @@ use smallvec::SmallVec;
 ///     .cost("tokens", 950);
 /// # let _ = request;
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Request<'a> {
     pub(crate) entries: SmallVec<[Entry<'a>; 8]>,
     pub(crate) address: Option<IpAddr>,
     pub(crate) costs: SmallVec<[(Cow<'a, str>, u64); 2]>,
+    pub(crate) hits: u64,
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        let (entries, costs) = Default::default();
+        Request { entries, address: None, costs, hits: 1 }
+    }
 }
 
 /// A key of this kind, and its value.
@@ -105,28 +115,61 @@ impl<'a> Request<'a> {
         self
     }
 
+    /// Sets the number of such requests that this one stands for (1): all costs are multiplied by it. With 0 it charges
+    /// nothing.
+    pub fn hits(mut self, hits: u64) -> Self {
+        self.hits = hits;
+        self
+    }
+
     /// Sets a value by its key as rules name it, also `address`, `header.NAME` and, with a number, `cost.NAME`.
     ///
     /// # Errors
     /// [`RequestError`] for an address or a cost that is none.
-    pub fn with_text(self, key: &'a str, value: &'a str) -> Result<Self, RequestError> {
+    pub fn with_text(
+        self,
+        key: impl Into<Cow<'a, str>>,
+        value: impl Into<Cow<'a, str>>,
+    ) -> Result<Self, RequestError> {
+        let (key, value) = (key.into(), value.into());
         if key == ADDRESS {
             let address: Result<IpAddr, _> = value.parse();
             return match address {
                 Ok(address) => Ok(self.address(address)),
-                Err(_) => Err(RequestError::Address(value.to_owned())),
+                Err(_) => Err(RequestError::Address(value.into_owned())),
             };
         }
         if let Some(name) = key.strip_prefix("cost.") {
             return match value.parse() {
-                Ok(amount) => Ok(self.cost(name, amount)),
-                Err(_) => Err(RequestError::Cost(value.to_owned())),
+                Ok(amount) => Ok(self.cost(name.to_owned(), amount)),
+                Err(_) => Err(RequestError::Cost(value.into_owned())),
             };
         }
         Ok(match key.strip_prefix(HEADER) {
-            Some(name) => self.header(name, value),
+            Some(name) => self.header(name.to_owned(), value),
             None => self.with(key, value),
         })
+    }
+
+    /// Returns an id of all its values, in their order: `key:value,key:value`, written as values in the ids of rules.
+    pub fn id(&self) -> String {
+        let mut id = String::new();
+        for (kind, key, value) in &self.entries {
+            if !id.is_empty() {
+                id.push(',');
+            }
+            if *kind == Kind::Header {
+                id.push_str(HEADER);
+            }
+            write_value(key, &mut id);
+            id.push(':');
+            write_value(value, &mut id);
+        }
+        if let Some(address) = self.address {
+            id.push_str(if id.is_empty() { "address:" } else { ",address:" });
+            write_address(address, &mut id);
+        }
+        id
     }
 
     fn put(&mut self, kind: Kind, key: Cow<'a, str>, value: Cow<'a, str>) {

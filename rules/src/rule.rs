@@ -1,12 +1,14 @@
 //! A rule, and the limit that a request meets by it.
 
+use lockage::limiter::Cost;
+use lockage::limiter::CostError;
 use smallvec::SmallVec;
 
 use crate::condition::{Condition, Said};
 use crate::limits::{Effect, RuleLimit};
 use crate::mistake::Span;
 use crate::request::Request;
-use crate::settings::{ClientView, Cost, Priority, RuleFallback};
+use crate::settings::{ClientView, Cost as RuleCost, PLAIN, Priority, RuleFallback};
 use crate::template::Template;
 
 /// Which of the rules that match a request apply.
@@ -29,7 +31,7 @@ pub(crate) struct Rule {
     pub(crate) id: Option<Template>,
     /// Without a tier, and then on each tier; one if the tier does not matter.
     pub(crate) effects: Vec<Effect>,
-    pub(crate) costs: Vec<Cost>,
+    pub(crate) costs: Vec<RuleCost>,
     pub(crate) shadow: bool,
     pub(crate) fallback: Option<RuleFallback>,
     pub(crate) priority: Priority,
@@ -59,6 +61,27 @@ pub struct Matched<'r> {
     pub priority: Priority,
     /// The client's view of the rule.
     pub client: &'r ClientView,
+    /// The index of the request that it matches: 0, or that among the requests of
+    /// [`matches_each`](crate::Rules::matches_each).
+    pub request: usize,
+}
+
+impl<'r> Matched<'r> {
+    /// Makes a request for a limit that no file has, such as one that the request itself names.
+    pub fn new(rule: &'r str, id: String, limit: &'r RuleLimit, costs: Costs) -> Self {
+        let (priority, client) = (Priority::default(), &PLAIN);
+        Matched {
+            rule,
+            id,
+            limit,
+            costs,
+            shadow: false,
+            fallback: None,
+            priority,
+            client,
+            request: 0,
+        }
+    }
 }
 
 /// The cost of a request.
@@ -68,6 +91,19 @@ pub enum Costs {
     One(u64),
     /// One for each part of the limit, in their order.
     Parts(SmallVec<[u64; 4]>),
+}
+
+impl Costs {
+    /// Returns it for a [`Limiter::request`](lockage::Limiter::request).
+    ///
+    /// # Errors
+    /// [`CostError`] for a cost out of range, or more costs than a limit has parts.
+    pub fn cost(&self) -> Result<Cost, CostError> {
+        match self {
+            Costs::One(cost) => Ok((*cost).into()),
+            Costs::Parts(parts) => Cost::by_part(parts),
+        }
+    }
 }
 
 /// The values of a request, by the numbers of their keys.
@@ -114,14 +150,19 @@ impl Rule {
         &'r self,
         id: String,
         limit: &'r RuleLimit,
-        request: &Request<'_>,
+        requests: &[Request<'_>],
+        place: usize,
     ) -> Matched<'r> {
-        let cost = |cost: &Cost| match cost {
-            Cost::Number(amount) => *amount,
-            Cost::Named { name, default } => {
-                let given = request.costs.iter().find(|(other, _)| other == name);
-                given.map_or(*default, |(_, amount)| *amount)
-            }
+        let request = &requests[place];
+        let cost = |cost: &RuleCost| {
+            let amount = match cost {
+                RuleCost::Number(amount) => *amount,
+                RuleCost::Named { name, default } => {
+                    let given = request.costs.iter().find(|(other, _)| other == name);
+                    given.map_or(*default, |(_, amount)| *amount)
+                }
+            };
+            amount.saturating_mul(request.hits)
         };
         Matched {
             rule: &self.name,
@@ -135,6 +176,7 @@ impl Rule {
             fallback: self.fallback,
             priority: self.priority,
             client: &self.client,
+            request: place,
         }
     }
 }

@@ -109,7 +109,7 @@ impl Rules {
         for (hit, is_charged) in hits.into_iter().zip(charged) {
             if let (false, Some(limit)) = (is_charged, hit.limit) {
                 let rule = &self.rules[hit.number];
-                matched.push(rule.matched(hit.id, limit, &requests[hit.request]));
+                matched.push(rule.matched(hit.id, limit, requests, hit.request));
             }
         }
         matched

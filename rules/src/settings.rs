@@ -45,6 +45,10 @@ pub struct ClientView {
     pub message: Option<String>,
 }
 
+/// The view of a limit that is in no file, without a name.
+pub(crate) static PLAIN: ClientView =
+    ClientView { policy: String::new(), fields: true, status: None, message: None };
+
 /// A part of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cost {

@@ -167,7 +167,7 @@ const LONGEST: usize = 64;
 
 /// Writes a value as `lockage-tower` writes it into its keys: different values are written differently, without a comma
 /// or a colon.
-fn write_value(value: &str, id: &mut String) {
+pub(crate) fn write_value(value: &str, id: &mut String) {
     if value.len() > LONGEST {
         id.push('#');
         for byte in &Sha256::digest(value)[..16] {
@@ -189,7 +189,7 @@ fn write_value(value: &str, id: &mut String) {
     }
 }
 
-fn write_address(address: IpAddr, id: &mut String) {
+pub(crate) fn write_address(address: IpAddr, id: &mut String) {
     let _ = match address {
         IpAddr::V4(address) => write!(id, "{address}"),
         IpAddr::V6(address) => {

@@ -7,7 +7,7 @@ use lockage::runtime::Tokio;
 use lockage::{Error, Limiter, RetryStore, StoreError};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
-use lockage_rules::{Format, Request, RuleDecision, RuleLimiter, Rules};
+use lockage_rules::{Costs, Format, Request, RuleDecision, RuleLimiter, Rules};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -20,6 +20,41 @@ fn rules(text: &str) -> Rules {
 fn store() -> (FailingStore<MemoryStore<TokioClock>>, Store) {
     let store = FailingStore::new(paused_memory());
     (store.clone(), RetryStore::new(store, Tokio, SECOND))
+}
+
+/// Costs are multiplied, also those that the program computes, and each request's by its own hits.
+#[test]
+fn hits_multiply_the_costs_of_their_request() {
+    let rules = rules(
+        "
+        costs: { tokens: 10 }
+        rules:
+          - { name: a, when: { a: true }, id: 'a:{a}', limit: fixed-window 9/min, cost: 2 }
+          - { name: b, when: { b: true }, id: 'b:{b}', cost: [1, tokens],
+              limit: fixed-window 9/min + fixed-window 99/min }
+        ",
+    );
+    let requests = [Request::new().with("b", "1").hits(3), Request::new().with("a", "1").hits(0)];
+    let met = rules.matches_each(&requests);
+    let of = |at: usize| (met[at].rule, met[at].request, met[at].costs.clone());
+    assert_eq!(of(0), ("b", 0, Costs::Parts([3, 30].into_iter().collect())));
+    assert_eq!(of(1), ("a", 1, Costs::One(0)));
+}
+
+#[test]
+fn ids_of_all_values_differ_where_values_do() {
+    let id = |values: &[(&'static str, &'static str)]| {
+        let with = |request: Request<'static>, (key, value): &(&'static str, &'static str)| {
+            request.with_text(*key, *value).unwrap()
+        };
+        values.iter().fold(Request::new(), with).id()
+    };
+    assert_eq!(
+        id(&[("a", "1"), ("header.X-B", "2"), ("address", "::ffff:192.0.2.7")]),
+        "a:1,header.x-b:2,address:192.0.2.7"
+    );
+    assert_ne!(id(&[("a", "1,b:2")]), id(&[("a", "1"), ("b", "2")]));
+    assert_ne!(id(&[("a:b", "1")]), id(&[("a", "b:1")]));
 }
 
 /// The rule that binds, and whether the request is admitted.

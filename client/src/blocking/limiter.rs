@@ -157,6 +157,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         try_acquire_once(id: &str, cost: u64, request: RequestId, window: Duration) -> Decision;
         try_acquire_each(id: &str, costs: &[u64]) -> Vec<Decision>;
         try_acquire_all(requests: &[Request<'_>]) -> AllDecision;
+        try_acquire_all_once(requests: &[Request<'_>], request: RequestId, window: Duration) -> AllDecision;
         peek(id: &str, cost: u64) -> Decision;
         try_acquire_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Decision;
         try_acquire_parts_once<'a>(id: &str, costs: impl Into<PartCosts<'a>>, request: RequestId, window: Duration) -> Decision;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Peek, Verdict,
+    Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Peek, RequestId, Verdict,
 };
 
 use super::Limiter;
@@ -105,10 +105,33 @@ impl<S: Store> Limiter<S> {
     /// [`StoreError::Misconfigured`] for keys on several nodes, or a store that decides on one key at a time. A
     /// [`StoreError::Record`] is of the first key that cannot be used. A denial is not an error.
     pub async fn try_acquire_all(&self, requests: &[Request<'_>]) -> Result<AllDecision, Error> {
+        self.all(requests, None).await
+    }
+
+    /// Admits requests as [`Limiter::try_acquire_all`] does, under an id that the caller chose: within `window` (1 us to
+    /// 2^50 us), a repetition with this id and these costs gets the same answer and is not charged again, as in
+    /// [`Limiter::try_acquire_once`].
+    ///
+    /// # Errors
+    /// As [`Limiter::try_acquire_all`], also for a `window` out of range, and for an id that was used with another cost.
+    pub async fn try_acquire_all_once(
+        &self,
+        requests: &[Request<'_>],
+        request: RequestId,
+        window: Duration,
+    ) -> Result<AllDecision, Error> {
+        self.all(requests, Some((request, window))).await
+    }
+
+    async fn all(
+        &self,
+        requests: &[Request<'_>],
+        name: Option<(RequestId, Duration)>,
+    ) -> Result<AllDecision, Error> {
         let observers = requests.iter().map(|request| request.options.observer.as_ref());
         let watches: Vec<_> =
             observers.map(|it| it.map(|observer| observer.begin(false))).collect();
-        let decisions = Box::pin(self.decide_all(requests)).await;
+        let decisions = Box::pin(self.decide_all(requests, name)).await;
         for (index, (request, watch)) in requests.iter().zip(watches).enumerate() {
             if let Some(watch) = watch {
                 let answer = decisions.as_ref().map(|all| &all[index..=index]);
@@ -119,9 +142,14 @@ impl<S: Store> Limiter<S> {
         Ok(AllDecision { binding: binding(requests, &decisions), decisions })
     }
 
-    async fn decide_all(&self, requests: &[Request<'_>]) -> Result<Vec<Decision>, Error> {
+    async fn decide_all(
+        &self,
+        requests: &[Request<'_>],
+        name: Option<(RequestId, Duration)>,
+    ) -> Result<Vec<Decision>, Error> {
         let all_options = || iter::once(&self.options).chain(requests.iter().map(|it| it.options));
-        let name = all_options().find_map(|it| Some(it.idempotency.as_ref()?.name()));
+        let own_name = || all_options().find_map(|it| Some(it.idempotency.as_ref()?.name()));
+        let name = name.or_else(own_name);
         let breaker = all_options().find_map(|it| it.circuit_breaker.as_ref());
         let Some(store) = self.store.identity() else {
             return Err(StoreError::Misconfigured(ONE_KEY.into()).into());

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::limiter::{Cost, CostError, Denied, Fallback, Origin, StoredLimits};
+use lockage::limiter::{Cost, CostError, Denied, Fallback, Origin, RequestId, StoredLimits};
 use lockage::observer::{DecisionEvent, Observer};
 use lockage::runtime::Tokio;
 use lockage::store::Command;
@@ -118,6 +118,30 @@ impl Observer for Seen {
         let line = format!("{} {} {} {outcome:?}", event.policy, event.id, event.cost);
         self.0.lock().unwrap().push(line);
     }
+}
+
+/// D5: also for callers that choose the id, and under a lost answer.
+#[tokio::test(start_paused = true)]
+async fn requests_with_an_id_are_charged_once() {
+    let store = FailingStore::new(paused_memory());
+    let retrying = RetryStore::new(store.clone(), Tokio, SECOND);
+    let users = Limiter::new(retrying, limit("fixed-window 5/min"));
+    let all = users.under(limit("fixed-window 9/min"));
+    let id = RequestId::from_u128(7);
+    let ask = async |cost, id| {
+        let requests = [users.request("ann", cost), all.request("all", 1)];
+        users.try_acquire_all_once(&requests, id, 60 * SECOND).await
+    };
+    for _ in 0..3 {
+        let decided = ask(2, id).await.unwrap();
+        assert_eq!((decided.is_allowed(), decided.decisions[0].remaining), (true, 3));
+    }
+    store.next([Fate::AnswerLost]);
+    assert!(ask(2, RequestId::from_u128(8)).await.unwrap().is_allowed());
+    assert_eq!(users.peek("ann", 0).await.unwrap().remaining, 1);
+    assert_eq!(all.peek("all", 0).await.unwrap().remaining, 7);
+    let reused = ask(1, id).await.unwrap_err();
+    assert!(matches!(reused, Error::Store(StoreError::Record(_))), "{reused}");
 }
 
 #[tokio::test]
