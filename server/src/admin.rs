@@ -1,0 +1,93 @@
+//! The port of operators: health, metrics, rules, and the verbs that change what others are in for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use http::StatusCode;
+use http::header::CONTENT_TYPE;
+use lockage::limiter::FixedWindow;
+use lockage::{Key, Limit, Store};
+use lockage_core::Peek;
+use lockage_rules::{LiveRules, Reload};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::gate::Storage;
+
+#[derive(Clone)]
+pub(crate) struct Admin {
+    pub(crate) store: Storage,
+    pub(crate) rules: Option<Arc<LiveRules>>,
+    pub(crate) metrics: PrometheusHandle,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Returns the routes of health, metrics and rules.
+pub(crate) fn routes(admin: Admin) -> Router {
+    Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/v1/rules", get(rules))
+        .route("/v1/rules/reload", post(reload))
+        .with_state(admin)
+}
+
+/// Ready is a server whose store answers, and that does not end.
+async fn ready(State(admin): State<Admin>) -> Response {
+    if *admin.stop.borrow() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the server ends\n").into_response();
+    }
+    match admin.store_answers().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")).into_response(),
+    }
+}
+
+impl Admin {
+    async fn store_answers(&self) -> Result<(), lockage::Error> {
+        let limit: Limit =
+            FixedWindow::new(1, Duration::from_secs(1)).expect("it is in range").into();
+        let seen = self.store.execute(&Key::new("lockage", "readyz")?, &Peek::new(limit, 0)).await;
+        Ok(seen.map(drop)?)
+    }
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    admin.metrics.run_upkeep();
+    ([(CONTENT_TYPE, "text/plain; version=0.0.4")], admin.metrics.render()).into_response()
+}
+
+/// Returns the state of the rules.
+async fn rules(State(admin): State<Admin>) -> Response {
+    let Some(rules) = &admin.rules else { return StatusCode::NOT_FOUND.into_response() };
+    let (status, current) = (rules.status(), rules.current());
+    let names: Vec<&str> = current.names().collect();
+    Json(json!({
+        "rules": names,
+        "replaced": status.replaced,
+        "failed": status.failed,
+        "error": status.error,
+    }))
+    .into_response()
+}
+
+/// Reads the rules now.
+async fn reload(State(admin): State<Admin>) -> Response {
+    let Some(rules) = admin.rules.clone() else { return StatusCode::NOT_FOUND.into_response() };
+    let read =
+        tokio::task::spawn_blocking(move || rules.reload().map_err(|error| error.to_string()));
+    match read.await {
+        Ok(Ok(Reload::Replaced)) => "replaced\n".into_response(),
+        Ok(Ok(Reload::Unchanged)) => "unchanged\n".into_response(),
+        Ok(Err(mistakes)) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, format!("{mistakes}\n")).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}

@@ -1,0 +1,37 @@
+//! Requests without an answer.
+
+use lockage::Error;
+use lockage::observer::ErrorKind;
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The request cannot be understood.
+    #[error("{0}")]
+    Invalid(String),
+    /// The deadline is past.
+    #[error("not done: the deadline was past before the store answered")]
+    Late,
+    /// A refund for a limit whose parts have costs of their own.
+    #[error(
+        "the limit of the rule `{0}` has costs by part, which cannot be refunded: reserve and settle them"
+    )]
+    CostsByPart(String),
+    /// A request that names itself, and meets a stored limit.
+    #[error("the limit of the rule `{0}` is stored, and has no requests with an Idempotency-Key")]
+    StoredOnce(String),
+    #[error(transparent)]
+    Error(#[from] Error),
+}
+
+impl Failure {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::StoredOnce(_) => {
+                ErrorKind::Refused
+            }
+            Failure::Late => ErrorKind::NotDone,
+            Failure::Error(error) => error.kind(),
+        }
+    }
+}

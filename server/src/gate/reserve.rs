@@ -1,0 +1,181 @@
+//! Estimates that are charged now, and settled later by any server.
+
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockage::limiter::{RequestId, Reservation, Settlement};
+use lockage::store::Timestamp;
+use lockage::{Decision, Error, Limit, Limiter};
+use lockage_rules::{Costs, Matched, RuleLimit};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{Asked, Gate, Outcome, Storage};
+use crate::answered::answered;
+use crate::error::Failure;
+
+/// A reservation, by which its estimate is settled.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Held {
+    /// The id that is charged.
+    id: String,
+    /// The limit; none if it is stored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    /// The reservation's own id.
+    reservation: String,
+    /// The estimate.
+    cost: u64,
+    /// Until when it can be settled, by the store's clock.
+    expires_at_us: u64,
+}
+
+/// The outcome of a settlement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Settled {
+    /// The true cost is charged.
+    Done,
+    /// It was settled before, with another cost, or under another limit.
+    DoneBefore,
+    /// It came too late, and the estimate stays charged.
+    Expired,
+    /// The store knows of no such reservation, and its charge stays.
+    Unknown,
+}
+
+impl Gate {
+    /// Charges an estimate under each limit that requests meet, one after the other; if one denies, the others are given
+    /// back. Meanwhile others may be denied for what is given back.
+    pub(crate) async fn reserve<T: Send + 'static>(
+        &self,
+        asked: Asked,
+        hold: Duration,
+        answer: impl FnOnce(&Outcome<'_>) -> T + Send + 'static,
+    ) -> Result<(T, Vec<Held>), Failure> {
+        let inner = Arc::clone(&self.0);
+        let answer = answered(&self.0.works, None, |delivery| async move {
+            let rules = inner.rules();
+            let matched = asked.matched(&rules);
+            let mut reserved = Vec::new();
+            let outcome = inner.reserve(&matched, hold, &mut reserved).await;
+            let is_allowed = matches!(outcome, Ok(None));
+            let outcome = outcome.map(|denied| {
+                let decision = |at| denied_or_reserved(at, denied.as_ref(), &reserved);
+                let met = matched.iter().enumerate().map(|(at, one)| (one, decision(at))).collect();
+                let binding = denied.as_ref().map(|(at, _)| *at);
+                let answer = answer(&Outcome { met, binding, is_allowed });
+                let held = reserved.iter().filter_map(|one| one.held(&matched)).collect();
+                (answer, if is_allowed { held } else { Vec::new() })
+            });
+            if !is_allowed {
+                Reserved::cancel(&reserved, &matched).await;
+            }
+            if !delivery.deliver(outcome).await && is_allowed {
+                Reserved::cancel(&reserved, &matched).await;
+            }
+        });
+        answer.await.ok_or(Failure::Late)?
+    }
+
+    /// Charges the true cost in the place of an estimate.
+    pub(crate) async fn settle(&self, held: &Held, cost: u64) -> Result<Settled, Failure> {
+        fn read<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
+            text.parse().map_err(|error: T::Err| Failure::Invalid(error.to_string()))
+        }
+        let limit = match &held.limit {
+            Some(limit) => RuleLimit::Given(read::<Limit>(limit)?),
+            None => RuleLimit::Stored(None),
+        };
+        let reservation = Reservation {
+            id: read::<RequestId>(&held.reservation)?,
+            cost: held.cost,
+            expires_at: Timestamp::from_micros(held.expires_at_us)
+                .map_err(|error| Failure::Invalid(error.to_string()))?,
+        };
+        let matched = Matched::new("", held.id.clone(), &limit, Costs::One(cost));
+        let limiter = self.0.limiter.limiter(&matched).map_err(Error::from)?;
+        Ok(match limiter.commit(&held.id, &reservation, cost).await? {
+            Settlement::Settled { .. } => Settled::Done,
+            Settlement::AlreadySettled => Settled::DoneBefore,
+            Settlement::Expired => Settled::Expired,
+            _ => Settled::Unknown,
+        })
+    }
+}
+
+struct Reserved {
+    at: usize,
+    limiter: Limiter<Storage>,
+    decision: Decision,
+    reservation: Option<Reservation>,
+}
+
+/// Returns the decision on a limit, if there is one.
+fn denied_or_reserved<'a>(
+    at: usize,
+    denied: Option<&'a (usize, Option<Decision>)>,
+    reserved: &'a [Reserved],
+) -> Option<&'a Decision> {
+    match denied {
+        Some((denied, decision)) if *denied == at => decision.as_ref(),
+        _ => reserved.iter().find(|one| one.at == at).map(|one| &one.decision),
+    }
+}
+
+impl super::Inner {
+    /// Returns the limit that denies, with its decision.
+    async fn reserve(
+        &self,
+        matched: &[Matched<'_>],
+        hold: Duration,
+        reserved: &mut Vec<Reserved>,
+    ) -> Result<Option<(usize, Option<Decision>)>, Failure> {
+        for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.shadow) {
+            if *one.limit == RuleLimit::Blocked {
+                return Ok(Some((at, None)));
+            }
+            let limiter = self.limiter.limiter(one).map_err(Error::from)?;
+            let asked = match &one.costs {
+                Costs::One(0) => continue,
+                Costs::One(cost) => limiter.reserve(&one.id, *cost, hold).await?,
+                Costs::Parts(costs) => limiter.reserve_parts(&one.id, &costs[..], hold).await?,
+            };
+            if !asked.decision.is_allowed() {
+                return Ok(Some((at, Some(asked.decision))));
+            }
+            let (decision, reservation) = (asked.decision, asked.reservation);
+            reserved.push(Reserved { at, limiter, decision, reservation });
+        }
+        Ok(None)
+    }
+}
+
+impl Reserved {
+    /// Returns it as its caller keeps it; `None` for a fallback's decision, which has nothing to settle.
+    fn held(&self, matched: &[Matched<'_>]) -> Option<Held> {
+        let (one, reservation) = (&matched[self.at], self.reservation?);
+        let limit = match one.limit {
+            RuleLimit::Given(limit) => Some(limit.to_string()),
+            _ => None,
+        };
+        Some(Held {
+            id: one.id.clone(),
+            limit,
+            reservation: reservation.id.to_string(),
+            cost: reservation.cost,
+            expires_at_us: reservation.expires_at.as_micros(),
+        })
+    }
+
+    async fn cancel(reserved: &[Reserved], matched: &[Matched<'_>]) {
+        for Reserved { at, limiter, reservation, .. } in reserved {
+            let Some(reservation) = reservation else { continue };
+            if let Err(error) = limiter.cancel(&matched[*at].id, reservation).await {
+                tracing::warn!(%error, "an estimate is not given back, and stays charged");
+            }
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Rate limits and locks of [`lockage`] for Envoy, HTTP clients and clients of redis-cell.
+//!
+//! The binary is [`run`] with the command line's [`Options`]; the book has a page about it.
+
+mod admin;
+mod answered;
+mod api;
+mod error;
+mod gate;
+mod openapi;
+mod options;
+mod resp;
+mod rls;
+mod run;
+mod serve;
+mod tls;
+
+pub use openapi::openapi;
+pub use options::Options;
+pub use run::run;

@@ -1,0 +1,250 @@
+//! The server: its store, its rules, its ports, and its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use axum::Router;
+use axum::routing::get;
+use lockage::limiter::{DenyCache, FixedWindow, Prefetch};
+use lockage::observer::{ObservedStore, Observer};
+use lockage::runtime::Tokio;
+use lockage::{AnyStore, Fallback, Limiter, RetryStore};
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::RedisStore;
+use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter, Rules};
+use lockage_telemetry::{DECISION_BUCKETS, Metrics, Tracing};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+use tracing_subscriber::EnvFilter;
+
+use crate::admin::{self, Admin};
+use crate::api::{limits, locks};
+use crate::gate::{Gate, Storage};
+use crate::openapi::openapi;
+use crate::options::{FallbackOption, LogForm, Options, Port};
+use crate::serve::{Bounds, Port as Served};
+use crate::{resp, rls, tls};
+
+/// Serves until SIGTERM or SIGINT, and until all requests that have arrived are answered.
+///
+/// # Errors
+/// A store, rule file, certificate or port that cannot be used. With `--check`, the mistakes of the rules.
+pub async fn run(options: Options) -> Result<()> {
+    if options.check {
+        let path = options.rules.as_ref().expect("--check requires it");
+        let rules = Rules::load(path).map_err(|error| anyhow!("{error}"))?;
+        #[allow(clippy::print_stdout, reason = "it is the output of the command")]
+        {
+            println!("{}: {} rules", path.display(), rules.len());
+        }
+        return Ok(());
+    }
+    log(options.log);
+    let metrics = install_metrics()?;
+    let (works, (stop, stops)) = (TaskTracker::new(), watch::channel(false));
+    let observer: Vec<Arc<dyn Observer>> = vec![Arc::new(Metrics::new()), Arc::new(Tracing::new())];
+    let observer = Arc::new(observer);
+    let store = open(&options, observer.clone())?;
+    let rules = options.rules.as_ref().map(live_rules).transpose()?;
+    let limiter = limiter(&options, store.clone(), observer)?;
+    let gate = Gate::new(rules.clone(), limiter, options.limits.remember, works.clone());
+    let locks = locks::Locks {
+        store: store.clone(),
+        prefix: format!("{}-locks", options.prefix).into(),
+        timeout: options.timeout,
+        longest_wait: options.limits.longest_wait,
+        works: works.clone(),
+    };
+    let admin = Admin { store, rules: rules.clone(), metrics, stop: stops.clone() };
+
+    let opener = Opener {
+        options: &options,
+        tls: tls::acceptor(&options.tls)?,
+        stops,
+        works: works.clone(),
+    };
+    let ports = &options.ports;
+    let api = limits::routes(gate.clone())
+        .merge(locks::routes(locks.clone()))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/openapi.json", get(async || openapi()));
+    let operators = admin::routes(admin)
+        .merge(limits::admin_routes(gate.clone()))
+        .merge(locks::admin_routes(locks));
+    let envoy = rls::routes(gate.clone()).merge(opener.grpc_health().await);
+    opener.open("gRPC", ports.grpc, true).await?.map(|port| tokio::spawn(port.serve(envoy)));
+    opener.open("HTTP", ports.http, true).await?.map(|port| tokio::spawn(port.serve(api)));
+    opener.open("admin", ports.admin, false).await?.map(|port| tokio::spawn(port.serve(operators)));
+    if let Some(port) = opener.open("RESP", ports.resp, true).await? {
+        let serve = move |stream, connection| resp::serve(stream, connection, gate.clone());
+        tokio::spawn(port.accept(serve));
+    }
+    if let Some(rules) = rules {
+        follow(rules, options.limits.poll)?;
+    }
+
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    tracing::info!("the server ends once all requests under way are answered");
+    stop.send_replace(true);
+    works.close();
+    if tokio::time::timeout(options.bounds.grace, works.wait()).await.is_err() {
+        tracing::warn!(left = works.len(), "requests are left after the time of grace");
+    }
+    Ok(())
+}
+
+fn log(form: LogForm) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // One that is there, as in tests, stays.
+    let _ = match form {
+        LogForm::Text => lines.try_init(),
+        LogForm::Json => lines.json().try_init(),
+    };
+}
+
+fn install_metrics() -> Result<PrometheusHandle> {
+    let builder = PrometheusBuilder::new().set_buckets(DECISION_BUCKETS)?;
+    builder.install_recorder().context("metrics")
+}
+
+fn open(options: &Options, observer: Arc<dyn Observer>) -> Result<Storage> {
+    let store = match options.store.as_str() {
+        "memory" => AnyStore::new(MemoryStore::new()),
+        address => {
+            // No word of the address, which may have a password, is in the error.
+            let opened = RedisStore::open(address);
+            AnyStore::new(opened.map_err(|error| anyhow!("--store: {error}, nor `memory`"))?)
+        }
+    };
+    let store = AnyStore::new(ObservedStore::new(store, "store", observer));
+    Ok(RetryStore::new(store, Tokio, options.timeout))
+}
+
+fn limiter(
+    options: &Options,
+    store: Storage,
+    observer: Arc<dyn Observer>,
+) -> Result<RuleLimiter<Storage>> {
+    let local = MemoryStore::new();
+    // Rules bring their limits. This one leaves a share to any number of processes.
+    let any =
+        FixedWindow::new(u64::from(u32::MAX), Duration::from_secs(1)).expect("it is in range");
+    let mut limiter = Limiter::new(store, any.into())
+        .with_prefix(&options.prefix)?
+        .with_observer("rules", observer);
+    let options = &options.limits;
+    if let Some(fallback) = options.fallback {
+        limiter = limiter.with_fallback(match fallback {
+            FallbackOption::Closed => Fallback::closed(),
+            FallbackOption::Open => Fallback::open(),
+            FallbackOption::Share(processes) => Fallback::local_share(processes, local.clone()),
+        })?;
+    }
+    if let Some(waiting) = options.coalesce {
+        limiter = limiter.with_coalescing(waiting)?;
+    }
+    if let Some(ids) = options.deny_cache {
+        limiter = limiter.with_deny_cache(DenyCache::new(ids))?;
+    }
+    if let Some(permits) = options.prefetch {
+        limiter = limiter.with_prefetch(Prefetch::new(permits, Duration::from_secs(1)))?;
+    }
+    Ok(RuleLimiter::of(limiter, local))
+}
+
+fn live_rules(path: &std::path::PathBuf) -> Result<Arc<LiveRules>> {
+    let rules = LiveRules::open(path).map_err(|error| anyhow!("{error}"))?;
+    let observer = |event: &ReloadEvent<'_>| {
+        let is_current = match event {
+            ReloadEvent::Replaced(rules) => {
+                tracing::info!(rules = rules.len(), "new rules are in force");
+                1.0
+            }
+            ReloadEvent::Recovered => 1.0,
+            ReloadEvent::Failed(error) => {
+                tracing::error!(%error, "the file of rules is refused, and the rules in force stay");
+                0.0
+            }
+            _ => return,
+        };
+        metrics::gauge!("lockage.server.rules.current").set(is_current);
+    };
+    metrics::gauge!("lockage.server.rules.current").set(1.0);
+    Ok(Arc::new(rules.with_observer(observer)))
+}
+
+/// Reads the file of rules when it has changed, and on SIGHUP.
+fn follow(rules: Arc<LiveRules>, poll: Duration) -> Result<()> {
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let on_signal = Arc::clone(&rules);
+    tokio::spawn(async move {
+        while hang_up.recv().await.is_some() {
+            // The observer has the error.
+            let _ = on_signal.reload();
+        }
+    });
+    tokio::spawn(async move { rules.watch(Tokio, poll).await });
+    Ok(())
+}
+
+/// Opens ports of one kind.
+struct Opener<'a> {
+    options: &'a Options,
+    tls: Option<TlsAcceptor>,
+    stops: watch::Receiver<bool>,
+    works: TaskTracker,
+}
+
+impl Opener<'_> {
+    async fn open(&self, name: &str, port: Port, has_tls: bool) -> Result<Option<Served>> {
+        let Some(address) = port.0 else { return Ok(None) };
+        let listener = TcpListener::bind(address)
+            .await
+            .with_context(|| format!("the {name} port {address}"))?;
+        tracing::info!(address = %listener.local_addr()?, "{name} is served");
+        let bounds = &self.options.bounds;
+        let bounds = Bounds {
+            connections: bounds.max_connections,
+            streams: bounds.max_streams,
+            patience: bounds.patience,
+            body: bounds.max_body,
+            age: Some(bounds.max_age),
+        };
+        let tls = self.tls.clone().filter(|_| has_tls);
+        Ok(Some(Served {
+            listener,
+            tls,
+            bounds,
+            stop: self.stops.clone(),
+            works: self.works.clone(),
+        }))
+    }
+
+    /// Returns the health service of gRPC: serving, until the server ends.
+    async fn grpc_health(&self) -> Router {
+        let (reporter, service) = tonic_health::server::health_reporter();
+        let name = "envoy.service.ratelimit.v3.RateLimitService";
+        for name in ["", name] {
+            reporter.set_service_status(name, tonic_health::ServingStatus::Serving).await;
+        }
+        let mut stops = self.stops.clone();
+        tokio::spawn(async move {
+            let _ = stops.wait_for(|stops| *stops).await;
+            for name in ["", name] {
+                reporter.set_service_status(name, tonic_health::ServingStatus::NotServing).await;
+            }
+        });
+        Router::new().route_service("/grpc.health.v1.Health/{method}", service)
+    }
+}

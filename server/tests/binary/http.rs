@@ -1,0 +1,179 @@
+//! Limits and locks by HTTP and JSON.
+
+use lockage_tests::server::Server;
+use serde_json::{Value, json};
+
+use super::{RULES, Running};
+
+#[tokio::test]
+async fn limits_by_rules_and_of_the_request_itself() {
+    let server = Running::start(RULES, &[]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}, "hits": 2});
+    let (status, decided) = server.post("/v1/decide", ask.clone()).await;
+    assert_eq!((status.as_u16(), &decided["allowed"]), (200, &json!(true)));
+    assert_eq!(decided["limits"][0]["remaining"], 1);
+    let (status, headers, denied) = server.post_with("HTTP", "/v1/decide", &[], ask.clone()).await;
+    assert_eq!((status.as_u16(), headers["retry-after"].as_bytes()), (429, &b"60"[..]));
+    assert_eq!((&denied["allowed"], &denied["binding"]), (&json!(false), &json!(0)));
+    assert_eq!(denied["limits"][0]["verdict"], "denied");
+    assert_eq!(denied["limits"][1]["verdict"], "allowed");
+    let (status, seen) = server.post("/v1/peek", ask.clone()).await;
+    assert_eq!((status.as_u16(), &seen["allowed"]), (200, &json!(false)));
+    let (_, refunded) = server.post("/v1/refund", ask.clone()).await;
+    assert_eq!(refunded["limits"][0]["remaining"], 3);
+    assert_eq!(server.post("/v1/decide", ask).await.0.as_u16(), 200);
+
+    let own = json!({"id": "x", "limit": "token-bucket 1/min burst 2", "hits": 2});
+    assert_eq!(server.post("/v1/decide", own.clone()).await.0.as_u16(), 200);
+    assert_eq!(server.post("/v1/decide", own).await.0.as_u16(), 429);
+    let never = json!({"id": "x", "limit": "token-bucket 1/min burst 2", "hits": 3});
+    let (_, headers, denied) = server.post_with("HTTP", "/v1/decide", &[], never).await;
+    assert_eq!(
+        (denied["limits"][0]["verdict"].as_str(), headers.get("retry-after")),
+        (Some("never"), None)
+    );
+}
+
+#[tokio::test]
+async fn bad_requests_are_refused_with_the_mistake() {
+    let server = Running::start(RULES, &[]);
+    for (body, mistake) in [
+        (json!({}), None),
+        (json!({"value": {}}), Some("unknown field")),
+        (json!({"id": "x"}), Some("`id` and `limit`")),
+        (json!({"id": "x", "limit": "fixed-window 5/fortnight"}), Some("fortnight")),
+        (json!({"id": "", "limit": "fixed-window 5/min"}), Some("empty")),
+        (json!({"values": {"address": "nowhere"}}), Some("192.0.2.7")),
+        (json!({"values": {"user": "1"}, "hits": -1}), Some("hits")),
+        (json!([]), Some("expected")),
+    ] {
+        let (status, problem) = server.post("/v1/decide", body.clone()).await;
+        let Some(mistake) = mistake else {
+            assert_eq!(status.as_u16(), 200, "no rule matches, and no limit denies: {problem}");
+            continue;
+        };
+        assert_eq!((status.as_u16(), &problem["kind"]), (400, &json!("refused")), "{body}");
+        assert!(problem["detail"].as_str().expect("it has one").contains(mistake), "{problem}");
+    }
+    for path in [
+        "/v1/block",
+        "/v1/unblock",
+        "/v1/reset",
+        "/v1/locks/a/force-release",
+        "/metrics",
+        "/v1/rules/reload",
+    ] {
+        assert_eq!(server.post(path, json!({})).await.0.as_u16(), 404, "{path} is of operators");
+    }
+}
+
+#[tokio::test]
+async fn an_idempotency_key_charges_once() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url()]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    for _ in 0..4 {
+        let answer = server
+            .post_with("HTTP", "/v1/decide", &[("idempotency-key", "order-7")], ask.clone())
+            .await;
+        assert_eq!((answer.0.as_u16(), &answer.2["limits"][0]["remaining"]), (200, &json!(2)));
+    }
+    let other = server
+        .post_with("HTTP", "/v1/decide", &[("idempotency-key", "order-8")], ask.clone())
+        .await;
+    assert_eq!(other.2["limits"][0]["remaining"], 1);
+    let empty = server.post_with("HTTP", "/v1/decide", &[("idempotency-key", "")], ask).await;
+    assert_eq!(empty.0.as_u16(), 400);
+}
+
+#[tokio::test]
+async fn estimates_are_settled_once_by_any_server() {
+    let redis = Server::start();
+    let [one, other] = [(); 2].map(|()| Running::start(RULES, &["--store", &redis.url()]));
+    let ask = json!({"values": {"domain": "chat", "user": "1"}, "costs": {"tokens": 800}});
+    let (status, reserved) = one.post("/v1/reserve", ask.clone()).await;
+    assert_eq!((status.as_u16(), &reserved["allowed"]), (200, &json!(true)));
+    assert_eq!(reserved["limits"][0]["parts"][1]["remaining"], 200);
+    assert_eq!(one.post("/v1/reserve", ask.clone()).await.0.as_u16(), 429);
+    let settle = json!({"reservations": reserved["reservations"], "cost": 0});
+    for outcome in ["done", "done"] {
+        let (status, settled) = other.post("/v1/settle", settle.clone()).await;
+        assert_eq!((status.as_u16(), &settled["settled"]), (200, &json!([outcome])), "{settled}");
+    }
+    assert_eq!(other.post("/v1/reserve", ask).await.0.as_u16(), 200);
+    let nonsense = json!({"reservations": [{"id": "x", "reservation": "y", "cost": 1, "expires_at_us": 1}], "cost": 0});
+    assert_eq!(one.post("/v1/settle", nonsense).await.0.as_u16(), 400);
+}
+
+#[tokio::test]
+async fn operators_block_unblock_and_reset() {
+    let server = Running::start(RULES, &[]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    let blocked = json!({"values": {"domain": "shop", "user": "1"}, "for_ms": 60_000});
+    let (status, _, changed) = server.post_with("admin", "/v1/block", &[], blocked).await;
+    assert_eq!((status.as_u16(), changed), (200, json!({"ids": ["user:1", "all"]})));
+    let (status, denied) = server.post("/v1/decide", ask.clone()).await;
+    assert_eq!((status.as_u16(), &denied["limits"][0]["verdict"]), (429, &json!("blocked")));
+    assert_eq!(server.post_with("admin", "/v1/unblock", &[], ask.clone()).await.0.as_u16(), 200);
+    for remaining in [2, 1] {
+        assert_eq!(
+            server.post("/v1/decide", ask.clone()).await.1["limits"][0]["remaining"],
+            remaining
+        );
+    }
+    assert_eq!(server.post_with("admin", "/v1/reset", &[], ask.clone()).await.0.as_u16(), 200);
+    assert_eq!(server.post("/v1/decide", ask).await.1["limits"][0]["remaining"], 2);
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}"))
+}
+
+#[tokio::test]
+async fn locks_exclude_and_their_tokens_grow() {
+    let redis = Server::start();
+    let [one, other] = [(); 2].map(|()| Running::start(RULES, &["--store", &redis.url()]));
+    let lease = json!({"lease_ms": 60_000});
+    let (status, held) = one.post("/v1/locks/invoices/acquire", lease.clone()).await;
+    assert_eq!(status.as_u16(), 200);
+    let (status, busy) = other.post("/v1/locks/invoices/acquire", lease.clone()).await;
+    assert_eq!((status.as_u16(), &busy["token"]), (409, &held["token"]));
+    let (_, seen) = other.get("HTTP", "/v1/locks/invoices").await;
+    assert!(seen.contains(text(&held, "owner")), "{seen}");
+    let renew = json!({"owner": held["owner"], "token": held["token"], "lease_ms": 90_000});
+    let (status, renewed) = other.post("/v1/locks/invoices/renew", renew.clone()).await;
+    assert_eq!(status.as_u16(), 200);
+    assert!(renewed["lease_ms"].as_u64().expect("it has one") > 60_000);
+
+    // A waiter is granted once it is released.
+    let waits = json!({"lease_ms": 60_000, "wait_ms": 30_000});
+    let release = json!({"owner": held["owner"], "hold": held["hold"]});
+    let (waited, released) = tokio::join!(other.post("/v1/locks/invoices/acquire", waits), async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        one.post("/v1/locks/invoices/release", release.clone()).await
+    });
+    assert_eq!((released.0.as_u16(), &released.1["holds"]), (200, &json!(0)));
+    assert_eq!(waited.0.as_u16(), 200);
+    assert!(waited.1["token"].as_u64() > held["token"].as_u64());
+    // The first owner holds it no more.
+    assert_eq!(one.post("/v1/locks/invoices/renew", renew).await.0.as_u16(), 409);
+    let force = json!({"token": waited.1["token"]});
+    let forced = one.post_with("admin", "/v1/locks/invoices/force-release", &[], force).await;
+    assert_eq!(forced.0.as_u16(), 200);
+    assert_eq!(one.post("/v1/locks/invoices/acquire", lease).await.0.as_u16(), 200);
+    assert_eq!(one.post("/v1/locks/a/acquire", json!({"wait_ms": 600_000})).await.0.as_u16(), 400);
+}
+
+#[tokio::test]
+async fn a_repeated_acquire_is_one_hold() {
+    let server = Running::start(RULES, &[]);
+    let key = [("idempotency-key", "job-7")];
+    let mut tokens = Vec::new();
+    for _ in 0..3 {
+        let (status, _, held) =
+            server.post_with("HTTP", "/v1/locks/a/acquire", &key, json!({})).await;
+        assert_eq!((status.as_u16(), &held["holds"]), (200, &json!(1)));
+        tokens.push(held["token"].as_u64());
+    }
+    assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]));
+}

@@ -1,0 +1,178 @@
+//! Envoy's protocol.
+
+use std::time::{Duration, Instant};
+
+use lockage_tests::server::Server;
+use serde_json::json;
+use tonic::Code as GrpcCode;
+
+use super::messages::{Code, Override, Unit};
+use super::{RULES, Running, descriptor, request};
+
+const OK: i32 = Code::Ok as i32;
+const OVER_LIMIT: i32 = Code::OverLimit as i32;
+
+#[tokio::test]
+async fn a_denied_descriptor_charges_nothing_anywhere() {
+    let server = Running::start(RULES, &[]);
+    let ask = |user: &str| server.ask(request("shop", vec![descriptor(&[("user", user)])]), None);
+    for remaining in [2, 1, 0] {
+        let answer = ask("1").await.expect("it decides");
+        assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, remaining));
+        let limit = answer.statuses[0].current_limit.as_ref().expect("it meets one");
+        assert_eq!((limit.requests_per_unit, limit.unit()), (3, Unit::Minute));
+        assert_eq!(limit.name, "users");
+    }
+    let denied = ask("1").await.expect("it decides");
+    assert_eq!((denied.overall_code, denied.statuses[0].code), (OVER_LIMIT, OVER_LIMIT));
+    let headers = &denied.response_headers_to_add;
+    assert_eq!((headers[0].key.as_str(), headers[0].value.as_str()), ("retry-after", "60"));
+    // Everybody's limit has room for two more, as the denied request left it.
+    for is_allowed in [true, true, false] {
+        let answer = ask("2").await.expect("it decides");
+        assert_eq!(answer.overall_code == OK, is_allowed);
+        assert_eq!(
+            answer.raw_body.as_ref(),
+            if is_allowed { &b""[..] } else { b"come back later" }
+        );
+        let metadata = answer.dynamic_metadata.expect("it names the limit that binds");
+        assert!(format!("{metadata:?}").contains("everybody"), "{metadata:?}");
+    }
+}
+
+#[tokio::test]
+async fn descriptors_of_one_request_are_one_decision() {
+    let server = Running::start(
+        "[[rules]]\nname = \"a\"\nwhen = { a = true }\nid = \"a:{a}\"\nlimit = \"fixed-window 5/min\"\n\
+         [[rules]]\nname = \"b\"\nwhen = { b = true }\nid = \"b:{b}\"\nlimit = \"fixed-window 2/min\"\n",
+        &[],
+    );
+    let both = || {
+        request(
+            "d",
+            vec![descriptor(&[("b", "1")]), descriptor(&[("c", "1")]), descriptor(&[("a", "1")])],
+        )
+    };
+    for (code, codes, left) in [
+        (OK, [OK, OK, OK], [1, 0, 4]),
+        (OK, [OK, OK, OK], [0, 0, 3]),
+        (OVER_LIMIT, [OVER_LIMIT, OK, OK], [0, 0, 3]),
+    ] {
+        let answer = server.ask(both(), None).await.expect("it decides");
+        assert_eq!(answer.overall_code, code);
+        assert_eq!(answer.statuses.iter().map(|it| it.code).collect::<Vec<_>>(), codes);
+        assert_eq!(answer.statuses.iter().map(|it| it.limit_remaining).collect::<Vec<_>>(), left);
+    }
+}
+
+#[tokio::test]
+async fn hits_are_costs_a_limit_of_the_request_overrides_and_negative_hits_are_refunds() {
+    let server = Running::start(RULES, &[]);
+    let mut asked = request("shop", vec![descriptor(&[("user", "1")])]);
+    asked.hits_addend = 2;
+    let answer = server.ask(asked.clone(), None).await.expect("it decides");
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 1));
+    // Those of a descriptor are in the place of the request's.
+    asked.descriptors[0].hits_addend = Some(1);
+    let answer = server.ask(asked.clone(), None).await.expect("it decides");
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 0));
+    // No hits are a look.
+    asked.descriptors[0].hits_addend = Some(0);
+    let answer = server.ask(asked.clone(), None).await.expect("it looks");
+    assert_eq!(answer.overall_code, OVER_LIMIT);
+    asked.descriptors[0].is_negative_hits = true;
+    asked.descriptors[0].hits_addend = Some(2);
+    let answer = server.ask(asked.clone(), None).await.expect("it gives back");
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 2));
+    asked.descriptors[0].is_negative_hits = false;
+    asked.descriptors[0].hits_addend = Some(0);
+    let answer = server.ask(asked.clone(), None).await.expect("it looks");
+    assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 2));
+
+    // Also for a domain without rules.
+    let mut own = descriptor(&[("user", "1")]);
+    own.limit = Some(Override { requests_per_unit: 1, unit: Unit::Day.into() });
+    for code in [OK, OVER_LIMIT] {
+        let answer =
+            server.ask(request("elsewhere", vec![own.clone()]), None).await.expect("it decides");
+        assert_eq!(answer.overall_code, code);
+        let limit = answer.statuses[0].current_limit.as_ref().expect("it has one");
+        assert_eq!((limit.requests_per_unit, limit.unit()), (1, Unit::Day));
+    }
+    own.limit = Some(Override { requests_per_unit: 0, unit: Unit::Day.into() });
+    let answer = server.ask(request("elsewhere", vec![own]), None).await.expect("it decides");
+    assert_eq!(answer.overall_code, OVER_LIMIT);
+}
+
+#[tokio::test]
+async fn requests_that_mean_nothing_are_refused() {
+    let server = Running::start(RULES, &[]);
+    let mut no_unit = descriptor(&[("user", "1")]);
+    no_unit.limit = Some(Override { requests_per_unit: 1, unit: 0 });
+    for (domain, descriptors) in [
+        ("", vec![descriptor(&[("user", "1")])]),
+        ("shop", vec![]),
+        ("shop", vec![descriptor(&[])]),
+        ("shop", vec![descriptor(&[("user", "1")]); 65]),
+        ("shop", vec![descriptor(&[("user", "1"); 65])]),
+        ("shop", vec![descriptor(&[("address", "nowhere")])]),
+        ("shop", vec![no_unit]),
+    ] {
+        let refused =
+            server.ask(request(domain, descriptors), None).await.expect_err("it means nothing");
+        assert_eq!(refused.code(), GrpcCode::InvalidArgument, "{refused}");
+    }
+}
+
+/// Envoy would admit at `UNKNOWN`, whatever its configuration says.
+#[tokio::test]
+async fn an_answer_that_is_too_late_is_unavailable_and_charges_nothing() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "10s"]);
+    let one = || request("shop", vec![descriptor(&[("user", "1")])]);
+    assert_eq!(server.ask(one(), None).await.expect("it decides").statuses[0].limit_remaining, 2);
+    redis.freeze();
+    let begin = Instant::now();
+    let late =
+        server.ask(one(), Some(Duration::from_millis(20))).await.expect_err("it cannot decide");
+    // The client's own clock may be the first to notice.
+    assert!(
+        matches!(
+            late.code(),
+            GrpcCode::Unavailable | GrpcCode::DeadlineExceeded | GrpcCode::Cancelled
+        ),
+        "{late}"
+    );
+    assert!(begin.elapsed() < Duration::from_secs(5));
+    redis.thaw();
+    // The call was carried out, and is given back.
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    loop {
+        let (_, seen) = server.post("/v1/peek", ask.clone()).await;
+        let (_, metrics) = server.get("admin", "/metrics").await;
+        if metrics.contains("lockage_server_given_back 1") && seen["limits"][0]["remaining"] == 2 {
+            break;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(30), "{seen}\n{metrics}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_is_unavailable() {
+    let mut redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "100ms"]);
+    assert_eq!(server.get("admin", "/readyz").await.0, 200);
+    redis.kill();
+    let away = server.ask(request("shop", vec![descriptor(&[("user", "1")])]), None).await;
+    assert_eq!(away.expect_err("no store").code(), GrpcCode::Unavailable);
+    let (status, body) =
+        server.post("/v1/decide", json!({"values": {"domain": "shop", "user": "1"}})).await;
+    assert_eq!((status.as_u16(), &body["kind"]), (503, &json!("not_done")));
+    assert_eq!(server.get("admin", "/readyz").await.0, 503);
+    assert_eq!(server.get("admin", "/healthz").await.0, 200);
+    redis.restart();
+    assert_eq!(server.get("admin", "/readyz").await.0, 200);
+    let back = server.ask(request("shop", vec![descriptor(&[("user", "1")])]), None).await;
+    assert_eq!(back.expect("it decides").overall_code, OK);
+}

@@ -1,0 +1,160 @@
+//! The life of a server: its end, its rules, its bounds.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::{RULES, Running};
+
+/// A request under way when SIGTERM comes is answered.
+#[tokio::test]
+async fn no_request_is_lost_at_the_end() {
+    let server = Running::start(RULES, &[]);
+    let (_, held) = server.post("/v1/locks/a/acquire", json!({"lease_ms": 700})).await;
+    assert!(held["token"].is_u64());
+    let waits = server.post("/v1/locks/a/acquire", json!({"wait_ms": 30_000}));
+    let ends = async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        server.signal("-TERM");
+    };
+    let ((status, granted), ()) = tokio::join!(waits, ends);
+    assert_eq!(status.as_u16(), 200, "{granted}");
+    let address = server.port("HTTP");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[tokio::test]
+async fn an_idle_connection_does_not_delay_the_end() {
+    let server = Running::start(RULES, &["--grace", "1h"]);
+    let idle = [server.port("HTTP"), server.port("RESP"), server.port("gRPC")]
+        .map(|address| TcpStream::connect(address).expect("it connects"));
+    server.signal("-INT");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    drop(idle);
+}
+
+#[tokio::test]
+async fn rules_are_followed_and_a_mistake_leaves_those_in_force() {
+    let server = Running::start(RULES, &["--poll", "10ms"]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    let limit = async |ask| server.post("/v1/peek", ask).await.1["limits"][0]["limit"].clone();
+    assert_eq!(limit(ask.clone()).await, 3);
+    std::fs::write(server.rules(), RULES.replace("3/min", "7/min")).expect("rules");
+    until("the new rules", async || limit(ask.clone()).await == 7).await;
+    std::fs::write(server.rules(), "[[rules]]\nlimit = 7").expect("rules");
+    let metrics = async || server.get("admin", "/metrics").await.1;
+    until("the gauge", async || metrics().await.contains("lockage_server_rules_current 0")).await;
+    assert_eq!(limit(ask.clone()).await, 7);
+    let (status, mistakes) = server.get("admin", "/v1/rules").await;
+    assert!(status.is_success() && mistakes.contains("rules.toml:2:9"), "{mistakes}");
+    let (status, _, mistakes) = server.post_with("admin", "/v1/rules/reload", &[], json!({})).await;
+    assert_eq!(status.as_u16(), 422, "{mistakes}");
+    std::fs::write(server.rules(), RULES.replace("3/min", "9/min")).expect("rules");
+    server.signal("-HUP");
+    until("the rules of a signal", async || limit(ask.clone()).await == 9).await;
+    assert!(metrics().await.contains("lockage_server_rules_current 1"));
+}
+
+async fn until(what: &str, holds: impl AsyncFn() -> bool) {
+    let begin = Instant::now();
+    while !holds().await {
+        assert!(begin.elapsed() < Duration::from_secs(20), "{what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn a_check_ends_with_all_mistakes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("rules.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("rules");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockage-server"));
+        let ran = command.args(["--check", "--rules"]).arg(&file).output().expect("it runs");
+        let [out, error] = [ran.stdout, ran.stderr].map(|it| String::from_utf8(it).expect("text"));
+        (ran.status.code(), out, error)
+    };
+    let (code, out, _) = check(RULES);
+    assert_eq!(code, Some(0));
+    assert!(out.contains("3 rules"), "{out}");
+    let (code, _, error) =
+        check("[[rules]]\nname = \"a\"\nlimit = \"fixed-window 1/eon\"\nshadwo = true\n");
+    assert_eq!(code, Some(1));
+    assert!(error.contains("rules.toml:3:") && error.contains("rules.toml:4:1"), "{error}");
+}
+
+#[test]
+fn wrong_arguments_are_refused_without_a_secret() {
+    for arguments in [
+        &["--store", "postgres://me:hunter2@host"][..],
+        &["--store", "redis://me:hunter2@host:port"],
+        &["--http", "nowhere"],
+        &["--fallback", "maybe"],
+        &["--timeout", "soon"],
+        &["--cert", "a.pem"],
+        &["--check"],
+        &["--stroe", "memory"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lockage-server"));
+        for port in ["--grpc", "--http", "--admin"] {
+            if !arguments.contains(&port) {
+                command.args([port, "127.0.0.1:0"]);
+            }
+        }
+        let ran = command.args(arguments).output().expect("it runs");
+        let error = String::from_utf8(ran.stderr).expect("text");
+        assert!(!ran.status.success(), "{arguments:?}");
+        assert!(!error.contains("hunter2") && !error.is_empty(), "{error}");
+    }
+}
+
+/// Bodies, heads and handshakes that never end do.
+#[tokio::test]
+async fn slow_and_large_requests_are_bounded() {
+    let bounds = ["--patience", "300ms", "--max-body", "1000"];
+    let server = Running::start(RULES, &bounds);
+    let begins = [
+        ("HTTP", "POST /v1/decide HTTP/1.1\r\nhost: x\r\n"),
+        (
+            "HTTP",
+            "POST /v1/decide HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{",
+        ),
+        ("RESP", "*2\r\n$4\r\nPI"),
+    ];
+    for (port, begin) in begins {
+        let mut stream = TcpStream::connect(server.port(port)).expect("it connects");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.write_all(begin.as_bytes()).expect("it is sent");
+        let mut answer = Vec::new();
+        // A connection that is closed, with an answer or without.
+        let _ = stream.read_to_end(&mut answer);
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.is_empty() || answer.contains("408"), "{answer}");
+    }
+    let long = json!({"values": {"user": "x".repeat(2000)}});
+    assert_eq!(server.post("/v1/decide", long).await.0.as_u16(), 413);
+    let fits = json!({"values": {"user": "x".repeat(500)}});
+    assert_eq!(server.post("/v1/decide", fits).await.0.as_u16(), 200);
+}
+
+/// One more connection than may be waits until one ends.
+#[tokio::test]
+async fn connections_are_bounded() {
+    let server = Running::start(RULES, &["--max-connections", "2", "--patience", "1h"]);
+    let held = [(); 2].map(|()| TcpStream::connect(server.port("RESP")).expect("it connects"));
+    let mut more = TcpStream::connect(server.port("RESP")).expect("the system accepts it");
+    more.write_all(b"*1\r\n$4\r\nPING\r\n").expect("it is sent");
+    more.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
+    let mut answer = [0; 7];
+    assert!(more.read_exact(&mut answer).is_err());
+    drop(held);
+    more.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    more.read_exact(&mut answer).expect("it has its turn");
+    assert_eq!(&answer, b"+PONG\r\n");
+}
