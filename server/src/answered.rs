@@ -12,6 +12,11 @@ use tokio_util::task::TaskTracker;
 pub(crate) struct Delivery<T>(oneshot::Sender<(T, oneshot::Sender<()>)>);
 
 impl<T> Delivery<T> {
+    /// Returns whether nobody waits for the answer any more.
+    pub(crate) fn is_vain(&self) -> bool {
+        self.0.is_closed()
+    }
+
     /// Gives the answer to its caller, and returns whether the caller took it: neither was the deadline past, nor the
     /// caller gone.
     pub(crate) async fn deliver(self, answer: T) -> bool {

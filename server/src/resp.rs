@@ -172,19 +172,11 @@ async fn answer(words: &[&[u8]], gate: &Gate, write: &mut Vec<u8>) -> bool {
         }
         (b"SELECT", [b"0"]) => write.extend(b"+OK\r\n"),
         (b"COMMAND", _) => write.extend(b"*0\r\n"),
-        (b"HELLO", []) | (b"HELLO", [b"2"]) => {
-            write.extend(b"*6\r\n");
-            [
-                &b"server"[..],
-                b"lockage",
-                b"version",
-                env!("CARGO_PKG_VERSION").as_bytes(),
-                b"proto",
-            ]
-            .iter()
-            .for_each(|text| bulk(write, text));
-            write.extend(b":2\r\n");
+        (b"HELLO", []) => hello(write, b'2'),
+        (b"HELLO", [[version @ (b'2' | b'3')], options @ ..]) if !has_login(options) => {
+            hello(write, *version)
         }
+        (b"HELLO", [[b'2' | b'3'], ..]) => error(write, "ERR there are no passwords here"),
         (b"HELLO", _) => error(write, "NOPROTO unsupported protocol version"),
         (b"QUIT", _) => {
             write.extend(b"+OK\r\n");
@@ -195,6 +187,19 @@ async fn answer(words: &[&[u8]], gate: &Gate, write: &mut Vec<u8>) -> bool {
         }
     }
     false
+}
+
+fn has_login(options: &[&[u8]]) -> bool {
+    options.iter().any(|option| option.eq_ignore_ascii_case(b"AUTH"))
+}
+
+/// Answers a greeting. All other replies are the same in both versions.
+fn hello(write: &mut Vec<u8>, version: u8) {
+    write.extend(if version == b'3' { b"%3\r\n" } else { b"*6\r\n" });
+    for text in ["server", "lockage", "version", env!("CARGO_PKG_VERSION"), "proto"] {
+        bulk(write, text.as_bytes());
+    }
+    write.extend([b':', version, b'\r', b'\n']);
 }
 
 fn refuse(write: &mut Vec<u8>, failure: &Failure) {
@@ -246,7 +251,36 @@ fn reply(decision: &Decision) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        /// Bytes are a command, the beginning of one, or refused; what is read is what was sent.
+        #[test]
+        fn any_bytes_are_read_or_refused(text in prop::collection::vec(prop_oneof![any::<u8>(), prop::sample::select(b"*$\r\n0123".to_vec())], 0..80)) {
+            if let Ok(Some((words, length))) = command(&text) {
+                let written = words.iter().fold(format!("*{}\r\n", words.len()).into_bytes(), |mut all, word| {
+                    bulk(&mut all, word);
+                    all
+                });
+                // Numbers may begin with zeros.
+                prop_assert!(written.len() <= length && length <= text.len());
+            }
+        }
+
+        #[test]
+        fn a_command_is_read_as_it_was_sent(words in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..8)) {
+            let mut text = format!("*{}\r\n", words.len()).into_bytes();
+            words.iter().for_each(|word| bulk(&mut text, word));
+            let (read, length) = command(&text).expect("it is one").expect("it is whole");
+            prop_assert_eq!(length, text.len());
+            prop_assert!(read.iter().copied().eq(words.iter().map(Vec::as_slice)));
+            for end in 0..text.len() {
+                prop_assert_eq!(command(&text[..end]), Ok(None));
+            }
+        }
+    }
 
     #[test]
     fn commands_are_read_whole_or_not_yet() {

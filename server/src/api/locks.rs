@@ -196,7 +196,7 @@ pub(crate) async fn acquire(
     let attempt =
         Attempt { locks: locks.clone(), key, lock, owner, hold, until: Instant::now() + wait };
     let work = |delivery: Delivery<_>| async move {
-        let outcome = attempt.acquire().await;
+        let outcome = attempt.acquire(|| delivery.is_vain()).await;
         let is_held = matches!(outcome, Ok(Outcome::Held(..)));
         if !delivery.deliver(outcome).await && is_held {
             attempt.give_back().await;
@@ -225,7 +225,8 @@ enum Outcome {
 }
 
 impl Attempt {
-    async fn acquire(&self) -> Result<Outcome, Failure> {
+    /// Asks until it is granted, its wait ends, or it is in vain.
+    async fn acquire(&self, is_vain: impl Fn() -> bool) -> Result<Outcome, Failure> {
         let Attempt { locks, key, lock, owner, hold, until } = self;
         let mut now = locks.now(key, lock).await?;
         let mut later_than = Timestamp::EPOCH;
@@ -254,7 +255,7 @@ impl Attempt {
                 Answer::Refused(holder) => holder,
                 _ => None,
             };
-            if left.is_zero() {
+            if left.is_zero() || is_vain() {
                 return Ok(Outcome::Refused { holder, now });
             }
             let ends = holder.map_or(next, |it| it.hold.deadline.saturating_since(now));

@@ -208,8 +208,29 @@ fn timeout(text: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use prost::Message;
+
     use super::messages::Unit;
     use super::*;
+
+    proptest! {
+        /// A message is understood or refused, whatever it contains, and each descriptor has one place.
+        #[test]
+        fn any_message_is_understood_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            // Bytes at random are seldom a message of several parts, so they stand in one too.
+            let entry = [&[0x0a, 2, b'a', b'b', 0x12][..], &[bytes.len() as u8 + 2, 0x0a, bytes.len() as u8], &bytes].concat();
+            for message in [&bytes, &entry] {
+                let Ok(request) = RateLimitRequest::decode(&message[..]) else { continue };
+                let descriptors = request.descriptors.len();
+                if let Ok(parts) = parts(request) {
+                    prop_assert_eq!(parts.places.len(), descriptors);
+                    let asked = [&parts.charged, &parts.looked_at, &parts.given_back];
+                    prop_assert_eq!(asked.iter().map(|asked| asked.requests.len()).sum::<usize>(), descriptors);
+                }
+            }
+        }
+    }
 
     #[test]
     fn timeouts_are_those_of_grpc() {

@@ -177,3 +177,20 @@ async fn a_repeated_acquire_is_one_hold() {
     }
     assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]));
 }
+
+/// A waiter that leaves does not hold the lock afterwards.
+#[tokio::test]
+async fn a_waiter_that_leaves_holds_nothing() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url()]);
+    for number in 0..5 {
+        let path = format!("/v1/locks/{number}/acquire");
+        let held = server.post(&path, json!({"lease_ms": 600})).await.1;
+        assert!(held["token"].is_u64(), "{held}");
+        let waits = server.post(&path, json!({"wait_ms": 10_000, "lease_ms": 600_000}));
+        let left = tokio::time::timeout(std::time::Duration::from_millis(40 * number), waits).await;
+        assert!(left.is_err());
+        let (status, next) = server.post(&path, json!({"wait_ms": 10_000})).await;
+        assert_eq!(status.as_u16(), 200, "{next}");
+    }
+}

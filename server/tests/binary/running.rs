@@ -3,9 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::{RULES, Running};
 
@@ -157,4 +163,61 @@ async fn connections_are_bounded() {
     more.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     more.read_exact(&mut answer).expect("it has its turn");
     assert_eq!(&answer, b"+PONG\r\n");
+}
+
+/// By TLS, with certificates of clients, and not without.
+#[tokio::test]
+async fn certificates_of_clients_are_asked_for() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/certificates");
+    let file = |name: &str| format!("{folder}/{name}");
+    let [cert, key, authority] = ["server.pem", "server.key", "authority.pem"].map(file);
+    let arguments = ["--cert", &cert, "--key", &key, "--client-ca", &authority];
+    let server = Running::start(RULES, &arguments);
+    let root = certificate(&authority);
+    for (has_certificate, port) in
+        [(true, "HTTP"), (true, "RESP"), (false, "HTTP"), (false, "RESP")]
+    {
+        let mut roots = RootCertStore::empty();
+        roots.add(root.clone()).expect("it is one");
+        let provider = Arc::new(tokio_rustls::rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("there are some")
+            .with_root_certificates(roots);
+        let config = match has_certificate {
+            true => config
+                .with_client_auth_cert(
+                    vec![certificate(&cert)],
+                    PrivateKeyDer::from_pem_file(&key).expect("a key"),
+                )
+                .expect("they belong together"),
+            false => config.with_no_client_auth(),
+        };
+        let stream = tokio::net::TcpStream::connect(server.port(port)).await.expect("it connects");
+        let name = "localhost".try_into().expect("a name");
+        let answer = async {
+            let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+            let text: &[u8] = match port {
+                "HTTP" => b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n",
+                _ => b"*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nQUIT\r\n",
+            };
+            stream.write_all(text).await?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await?;
+            Ok::<_, std::io::Error>(answer)
+        };
+        match answer.await {
+            Ok(answer) => assert!(
+                has_certificate && (answer.contains("200 OK") || answer.contains("PONG")),
+                "{answer}"
+            ),
+            Err(error) => assert!(!has_certificate, "{port}: {error}"),
+        }
+    }
+    // Operators have a port without TLS.
+    assert_eq!(server.get("admin", "/healthz").await.0, 200);
+}
+
+fn certificate(file: &str) -> CertificateDer<'static> {
+    CertificateDer::from_pem_file(file).expect("a certificate")
 }
