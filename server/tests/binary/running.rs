@@ -86,6 +86,8 @@ fn a_check_ends_with_all_mistakes() {
         let [out, error] = [ran.stdout, ran.stderr].map(|it| String::from_utf8(it).expect("text"));
         (ran.status.code(), out, error)
     };
+    let (code, ..) = check(include_str!("../../deploy/rules.toml"));
+    assert_eq!(code, Some(0));
     let (code, out, _) = check(RULES);
     assert_eq!(code, Some(0));
     assert!(out.contains("3 rules"), "{out}");

