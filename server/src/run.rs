@@ -120,14 +120,14 @@ fn install_metrics() -> Result<PrometheusHandle> {
 
 fn open(options: &Options, observer: Arc<dyn Observer>) -> Result<Storage> {
     let store = match options.store.as_str() {
-        "memory" => AnyStore::new(MemoryStore::new()),
+        "memory" => AnyStore::new(ObservedStore::new(MemoryStore::new(), "store", observer)),
         address => {
             // No word of the address, which may have a password, is in the error.
             let opened = RedisStore::open(address);
-            AnyStore::new(opened.map_err(|error| anyhow!("--store: {error}, nor `memory`"))?)
+            let opened = opened.map_err(|error| anyhow!("--store: {error}, nor `memory`"))?;
+            AnyStore::new(ObservedStore::new(opened, "store", observer))
         }
     };
-    let store = AnyStore::new(ObservedStore::new(store, "store", observer));
     Ok(RetryStore::new(store, Tokio, options.timeout))
 }
 

@@ -64,6 +64,10 @@ pub(crate) struct Ask {
 
 impl Ask {
     fn asked(self) -> Result<Asked, Failure> {
+        if self.hold_ms.or(self.for_ms).is_some() {
+            let message = "`hold_ms` is of a reservation, and `for_ms` of a block alone";
+            return Err(Failure::Invalid(message.into()));
+        }
         let hits = self.hits.unwrap_or(1);
         let mut asked = Asked::default();
         match (self.id, self.limit) {
@@ -266,9 +270,9 @@ pub(crate) struct Reserved {
 ))]
 pub(crate) async fn reserve(
     State(gate): State<Gate>,
-    Body(ask): Body<Ask>,
+    Body(mut ask): Body<Ask>,
 ) -> Result<Response, Failure> {
-    let hold = Duration::from_millis(ask.hold_ms.unwrap_or(60_000));
+    let hold = Duration::from_millis(ask.hold_ms.take().unwrap_or(60_000));
     let (decided, reservations) = gate.reserve(ask.asked()?, hold, Decided::of).await?;
     let wait = decided.retry_after_ms.map(Duration::from_millis);
     let status = if decided.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
@@ -322,9 +326,9 @@ pub(crate) struct Changed {
 ))]
 pub(crate) async fn block(
     State(gate): State<Gate>,
-    Body(ask): Body<Ask>,
+    Body(mut ask): Body<Ask>,
 ) -> Result<Json<Changed>, Failure> {
-    let Some(span) = ask.for_ms else {
+    let Some(span) = ask.for_ms.take() else {
         return Err(Failure::Invalid("expected `for_ms`, the time of the block".into()));
     };
     let span = Duration::from_millis(span);

@@ -103,17 +103,23 @@ pub(crate) struct Inspection {
     lease_ms: Option<u64>,
 }
 
-/// The owner of a lock, and the hold that it ends.
+/// A grant whose lease is extended.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Own {
+pub(crate) struct Renew {
     owner: String,
-    /// The hold, for `release`.
-    hold: Option<String>,
-    /// The token of the grant, for `renew`.
-    token: Option<u64>,
-    /// The lease from now on, for `renew`, in milliseconds (30,000).
+    /// The fencing token of the grant.
+    token: u64,
+    /// The lease from now on, in milliseconds (30,000).
     lease_ms: Option<u64>,
+}
+
+/// A hold that ends.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Release {
+    owner: String,
+    hold: String,
 }
 
 /// A released hold.
@@ -273,7 +279,7 @@ impl Attempt {
 }
 
 /// Extends the lease of a grant.
-#[utoipa::path(post, path = "/v1/locks/{name}/renew", request_body = Own, tag = "locks",
+#[utoipa::path(post, path = "/v1/locks/{name}/renew", request_body = Renew, tag = "locks",
     params(("name" = String, Path, description = "The name of the lock")),
     responses(
         (status = 200, description = "The caller holds it, for the lease from now on", body = Inspection),
@@ -283,20 +289,17 @@ impl Attempt {
 pub(crate) async fn renew(
     State(locks): State<Locks>,
     Path(name): Path<String>,
-    Body(own): Body<Own>,
+    Body(Renew { owner, token, lease_ms }): Body<Renew>,
 ) -> Result<Response, Failure> {
-    let (key, lock) = (locks.key(&name)?, locks.lock(own.lease_ms)?);
-    let Some(token) = own.token else {
-        return Err(Failure::Invalid("expected `token`, that of the grant".into()));
-    };
-    let renew = lock.renew(OwnerId::from_u128(id(&own.owner)?), Some(token));
+    let (key, lock) = (locks.key(&name)?, locks.lock(lease_ms)?);
+    let renew = lock.renew(OwnerId::from_u128(id(&owner)?), Some(token));
     let reply = locks.store.execute(&key, &renew).await.map_err(Error::from)?;
     Ok(match reply.answer {
         Answer::Held(held) => {
             let lease_ms = held.deadline.saturating_since(reply.now).as_millis();
             Json(Inspection {
                 held: true,
-                owner: Some(own.owner),
+                owner: Some(owner),
                 token: Some(held.token),
                 holds: Some(held.holds),
                 lease_ms: u64::try_from(lease_ms).ok(),
@@ -309,7 +312,7 @@ pub(crate) async fn renew(
 }
 
 /// Ends a hold. Repeating it changes nothing more.
-#[utoipa::path(post, path = "/v1/locks/{name}/release", request_body = Own, tag = "locks",
+#[utoipa::path(post, path = "/v1/locks/{name}/release", request_body = Release, tag = "locks",
     params(("name" = String, Path, description = "The name of the lock")),
     responses(
         (status = 200, description = "The hold is ended", body = Released),
@@ -319,13 +322,10 @@ pub(crate) async fn renew(
 pub(crate) async fn release(
     State(locks): State<Locks>,
     Path(name): Path<String>,
-    Body(own): Body<Own>,
+    Body(Release { owner, hold }): Body<Release>,
 ) -> Result<Response, Failure> {
     let (key, lock) = (locks.key(&name)?, locks.lock(None)?);
-    let Some(hold) = &own.hold else {
-        return Err(Failure::Invalid("expected `hold`, that of the grant".into()));
-    };
-    let (owner, hold) = (OwnerId::from_u128(id(&own.owner)?), HoldId::from_u128(id(hold)?));
+    let (owner, hold) = (OwnerId::from_u128(id(&owner)?), HoldId::from_u128(id(&hold)?));
     let reply = locks.store.execute(&key, &lock.release(owner, hold)).await.map_err(Error::from)?;
     Ok(match reply.answer {
         Answer::Released { holds, .. } => Json(Released { holds }).into_response(),

@@ -45,6 +45,8 @@ async fn bad_requests_are_refused_with_the_mistake() {
         (json!({"id": "", "limit": "fixed-window 5/min"}), Some("empty")),
         (json!({"values": {"address": "nowhere"}}), Some("192.0.2.7")),
         (json!({"values": {"user": "1"}, "hits": -1}), Some("hits")),
+        (json!({"values": {}, "for_ms": 1}), Some("`for_ms`")),
+        (json!({"values": {}, "hold_ms": 1}), Some("`hold_ms`")),
         (json!([]), Some("expected")),
     ] {
         let (status, problem) = server.post("/v1/decide", body.clone()).await;

@@ -114,7 +114,7 @@ def by_openapi(server, programs, folder):
     from lockage_server_client import Client
     from lockage_server_client.api.limits import decide
     from lockage_server_client.api.locks import acquire, release
-    from lockage_server_client.models import Acquire, Ask, Own
+    from lockage_server_client.models import Acquire, Ask, Release
 
     with Client(base_url=f"http://127.0.0.1:{server.http}") as client:
         ask = Ask.from_dict({"id": "made", "limit": "fixed-window 1/min"})
@@ -123,7 +123,7 @@ def by_openapi(server, programs, folder):
         assert [answer.parsed.allowed for answer in answers] == [True, False], answers
         held = acquire.sync("invoices", client=client, body=Acquire())
         assert acquire.sync_detailed("invoices", client=client, body=Acquire()).status_code.value == 409
-        released = release.sync("invoices", client=client, body=Own(owner=held.owner, hold=held.hold))
+        released = release.sync("invoices", client=client, body=Release(owner=held.owner, hold=held.hold))
         assert released.holds == 0, released
 
 
