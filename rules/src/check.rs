@@ -7,9 +7,10 @@ use lockage::Limit;
 use crate::condition::{Condition, Test};
 use crate::keys::Keys;
 use crate::limits::{Effect, RuleLimit};
-use crate::mistake::{Report, nearest};
+use crate::mistake::{Report, Span, nearest};
 use crate::rule::{Draft, Match, Rule};
-use crate::settings::{Cost, RuleFallback};
+use crate::settings::{Cost, GivenCosts, RuleFallback};
+use crate::tree::Key;
 
 /// Checks the rules, and connects those that replace others.
 pub(crate) fn check(
@@ -20,9 +21,9 @@ pub(crate) fn check(
 ) -> Vec<Rule> {
     find_same_names(&drafts, report);
     find_replaced(&mut drafts, report);
-    for draft in &drafts {
+    for draft in &mut drafts {
         check_id(draft, keys, report);
-        check_costs(draft, report);
+        place_costs(draft, report);
         check_shares(draft, report);
     }
     find_unreachable(&drafts, matching, report);
@@ -101,15 +102,19 @@ fn check_id(Draft { rule, id, span, .. }: &Draft, keys: &Keys, report: &mut Repo
     }
 }
 
+/// Returns the limit of an effect; `None` if it has none, or its limits are only in the store.
+fn limit(effect: &Effect) -> Option<Limit> {
+    match effect {
+        Some(RuleLimit::Given(limit)) => Some(*limit),
+        Some(RuleLimit::Stored(Some(stored))) => Some(stored.limit()),
+        None | Some(RuleLimit::Stored(None) | RuleLimit::Blocked) => None,
+    }
+}
+
 /// Returns the limits that a rule applies, each once.
 fn limits(rule: &Rule) -> Vec<Limit> {
     let mut limits: Vec<Limit> = Vec::new();
-    for effect in &rule.effects {
-        let limit = match effect {
-            Some(RuleLimit::Given(limit)) => *limit,
-            Some(RuleLimit::Stored(Some(stored))) => stored.limit(),
-            None | Some(RuleLimit::Stored(None) | RuleLimit::Blocked) => continue,
-        };
+    for limit in rule.effects.iter().filter_map(limit) {
         if !limits.contains(&limit) {
             limits.push(limit);
         }
@@ -117,35 +122,115 @@ fn limits(rule: &Rule) -> Vec<Limit> {
     limits
 }
 
-fn check_costs(Draft { rule, costs: span, .. }: &Draft, report: &mut Report<'_>) {
-    let costs = &rule.costs;
-    if costs.iter().all(|cost| *cost == Cost::Number(0)) {
-        report.at(*span, "a cost of 0: a request costs at least 1");
-    }
-    for limit in limits(rule) {
-        let parts: Vec<Limit> = limit.parts().collect();
-        if costs.len() > 1 && costs.len() != parts.len() {
-            let message = format!(
-                "{} costs for `{limit}`: expected one, or {} for its parts",
-                costs.len(),
-                parts.len()
-            );
-            report.at(*span, message);
-            continue;
+/// Brings the costs of each tier into the order of its limit's parts, and checks them.
+fn place_costs(draft: &mut Draft, report: &mut Report<'_>) {
+    let span = draft.costs_span;
+    let placed: Option<Vec<Vec<Cost>>> = match &draft.costs {
+        GivenCosts::ByPlace(costs) => Some(vec![costs.clone()]),
+        GivenCosts::Named(named) => {
+            let place = |effect: &Effect| match (effect, limit(effect)) {
+                (_, Some(limit)) => placed(named, &limit, span, report),
+                (Some(RuleLimit::Stored(None)), None) => {
+                    let message = "costs by name under a stored limit without a default: expected `limit` with the \
+                                   names, or a list of costs by place";
+                    report.at(span, message);
+                    None
+                }
+                (_, None) => Some(vec![Cost::Number(1)]),
+            };
+            let each: Vec<_> = draft.rule.effects.iter().map(place).collect();
+            each.into_iter().collect()
         }
-        let whole = [limit];
-        let charged = if costs.len() == 1 { &whole[..] } else { &parts };
-        for (cost, limit) in costs.iter().zip(charged) {
-            let most = limit.capacity();
-            if let Cost::Number(cost) = cost
-                && *cost > most
-            {
-                let message = format!(
-                    "a cost of {cost} is never admitted by `{limit}`: expected at most {most}"
-                );
-                report.at(*span, message);
+    };
+    let Some(placed) = placed else {
+        draft.rule.costs = vec![vec![Cost::Number(1)]];
+        return;
+    };
+    let mut checked: Vec<Limit> = Vec::new();
+    for (tier, effect) in draft.rule.effects.iter().enumerate() {
+        let costs = placed.get(tier).unwrap_or(&placed[0]);
+        match limit(effect) {
+            Some(limit) if !checked.contains(&limit) => {
+                check_costs(costs, &limit, span, report);
+                checked.push(limit);
+            }
+            Some(_) => {}
+            None => check_zero(costs, span, report),
+        }
+    }
+    draft.rule.costs = placed;
+}
+
+/// Returns the costs in the order of the parts; a part that is not named costs nothing. `None` after a mistake.
+fn placed(
+    named: &[(Key, Cost)],
+    limit: &Limit,
+    span: Span,
+    report: &mut Report<'_>,
+) -> Option<Vec<Cost>> {
+    let names: Vec<&str> = limit.part_names().collect();
+    if names.is_empty() {
+        let message = format!(
+            "the parts of `{limit}` have no names: expected one cost, a list by place, or names as in \
+             `requests: fixed-window 60/min + tokens: token-bucket 90_000/min`"
+        );
+        report.at(span, message);
+        return None;
+    }
+    let (mut costs, mut is_right) = (vec![Cost::Number(0); names.len()], true);
+    for (name, cost) in named {
+        match limit.place_of(&name.text) {
+            Some(place) => costs[place] = cost.clone(),
+            None => {
+                let nearest = nearest(&name.text, names.iter().copied());
+                report.at(name.span, format!("unknown part `{}` of `{limit}`{nearest}", name.text));
+                is_right = false;
             }
         }
+    }
+    is_right.then_some(costs)
+}
+
+fn check_zero(costs: &[Cost], span: Span, report: &mut Report<'_>) {
+    if costs.iter().all(|cost| *cost == Cost::Number(0)) {
+        report.at(span, "a cost of 0: a request costs at least 1");
+    }
+}
+
+fn check_costs(costs: &[Cost], limit: &Limit, span: Span, report: &mut Report<'_>) {
+    check_zero(costs, span, report);
+    let parts: Vec<Limit> = limit.parts().collect();
+    if costs.len() > 1 && costs.len() != parts.len() {
+        let message = format!(
+            "{} costs for `{limit}`: expected one, or {} for its parts",
+            costs.len(),
+            parts.len()
+        );
+        report.at(span, message);
+        return;
+    }
+    let whole = [*limit];
+    let charged = if costs.len() == 1 { &whole[..] } else { &parts };
+    for (cost, limit) in costs.iter().zip(charged) {
+        let most = limit.capacity();
+        if let Cost::Number(cost) = cost
+            && *cost > most
+        {
+            let message =
+                format!("a cost of {cost} is never admitted by `{limit}`: expected at most {most}");
+            report.at(span, message);
+        }
+    }
+    let is_log = |part: &Limit| matches!(part, Limit::SlidingLog(_));
+    let mut of_logs = costs.iter().zip(&parts).filter(|(_, part)| is_log(part));
+    if costs.len() > 1
+        && let Some((first, _)) = of_logs.next()
+        && (*first == Cost::Number(0) || of_logs.any(|(other, _)| other != first))
+    {
+        let message = format!(
+            "the sliding logs of `{limit}` share their entries: expected one cost for all of them, at least 1"
+        );
+        report.at(span, message);
     }
 }
 

@@ -116,6 +116,11 @@ impl Glob {
         self.pieces.last().map_or("", String::as_str)
     }
 
+    /// Returns the longest text that matching values have in them.
+    pub(crate) fn longest(&self) -> &str {
+        self.pieces.iter().max_by_key(|piece| piece.len()).map_or("", String::as_str)
+    }
+
     pub(crate) fn matches(&self, value: &str) -> bool {
         let [first, between @ .., last] = self.pieces.as_slice() else { return false };
         let rest = value.strip_prefix(first.as_str());

@@ -12,7 +12,7 @@ use crate::limits::{Effect, Limits, RuleLimit, effect_word, parse};
 use crate::mistake::{Report, Span, nearest};
 use crate::request::{ADDRESS, TIER};
 use crate::rule::{Draft, Match, Rule};
-use crate::settings::{Cost, SETTINGS, Settings, check_name};
+use crate::settings::{Cost, GivenCosts, SETTINGS, Settings, check_name};
 use crate::template::Template;
 use crate::tree::{Node, Value};
 
@@ -116,12 +116,13 @@ impl Reader {
         let replaces = replaces.collect();
         let name = name.unwrap_or_default().to_owned();
         let (costs, costs_span) =
-            settings.costs.clone().unwrap_or_else(|| (vec![Cost::Number(1)], span));
+            settings.costs.clone().unwrap_or((GivenCosts::ByPlace(vec![Cost::Number(1)]), span));
         let fallback = settings.fallback;
         Some(Draft {
             span,
             id: fields.get("id").map_or(span, |node| node.span),
-            costs: costs_span,
+            costs,
+            costs_span,
             fallback: fallback.map_or(span, |(_, span)| span),
             replaces,
             rule: Rule {
@@ -131,12 +132,13 @@ impl Reader {
                 exact: exact == Some(true),
                 id,
                 effects,
-                costs,
+                costs: Vec::new(),
                 shadow: settings.shadow.unwrap_or(false),
                 fallback: fallback.map(|(fallback, _)| fallback),
-                priority: settings.priority.unwrap_or_default(),
+                priority: settings.priority,
                 replaces: Vec::new(),
                 shares_id: false,
+                first_limit: 0,
             },
         })
     }

@@ -1,11 +1,13 @@
 //! From the values of a request to the few rules that can match it.
 //!
 //! Each rule is found by the one of its conditions that the fewest rules share. Exact values are looked up; prefixes,
-//! reversed suffixes and networks are found by [`Prefixes`].
+//! reversed suffixes and networks are found by [`Prefixes`], other wildcards by the longest text in them, of which
+//! [`Within`] finds all in one pass.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use aho_corasick::AhoCorasick;
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
@@ -29,6 +31,7 @@ struct KeyIndex {
     exact: HashMap<String, Vec<u32>, RandomState>,
     prefixes: Prefixes,
     suffixes: Prefixes,
+    within: Within,
     networks: Prefixes,
 }
 
@@ -38,6 +41,7 @@ enum Way {
     Exact(String),
     Prefix(Vec<u8>),
     Suffix(Vec<u8>),
+    Within(String),
     Network(Vec<u8>),
     Present,
 }
@@ -73,6 +77,7 @@ impl Index {
                     Way::Exact(text) => of_key.exact.entry(text).or_default().push(number),
                     Way::Prefix(prefix) => of_key.prefixes.add(prefix, number),
                     Way::Suffix(suffix) => of_key.suffixes.add(suffix, number),
+                    Way::Within(text) => of_key.within.add(text, number),
                     Way::Network(network) => of_key.networks.add(network, number),
                     Way::Present => of_key.present.push(number),
                 }
@@ -82,6 +87,7 @@ impl Index {
             for prefixes in [&mut key.prefixes, &mut key.suffixes, &mut key.networks] {
                 prefixes.finish();
             }
+            key.within.finish();
         }
         index
     }
@@ -101,6 +107,7 @@ impl Index {
                     if !index.suffixes.is_empty() {
                         index.suffixes.find(&reversed(text), &mut found);
                     }
+                    index.within.find(text, &mut found);
                 }
                 Said::Address(address) => {
                     if !index.networks.is_empty() {
@@ -118,7 +125,12 @@ impl Index {
 fn way(test: &Test) -> Way {
     match test {
         Test::Exact(text) => Way::Exact(text.clone()),
-        Test::Glob(glob) if glob.prefix().is_empty() && glob.suffix().is_empty() => Way::Present,
+        Test::Glob(glob) if glob.prefix().is_empty() && glob.suffix().is_empty() => {
+            match glob.longest() {
+                "" => Way::Present,
+                longest => Way::Within(longest.to_owned()),
+            }
+        }
         Test::Glob(glob) if glob.prefix().len() >= glob.suffix().len() => {
             Way::Prefix(glob.prefix().as_bytes().to_vec())
         }
@@ -146,6 +158,46 @@ fn bits(address: IpAddr) -> Vec<u8> {
     all.push(version);
     all.extend((0..length).rev().map(|bit| (bits >> bit & 1) as u8));
     all
+}
+
+/// Texts, of which those are found that a value contains.
+#[derive(Debug, Default)]
+struct Within {
+    texts: Vec<(String, Vec<u32>)>,
+    /// `None` without texts, or if they are too many for it: then all are found.
+    searcher: Option<AhoCorasick>,
+}
+
+impl Within {
+    fn add(&mut self, text: String, rule: u32) {
+        self.texts.push((text, vec![rule]));
+    }
+
+    /// Joins the texts that are alike.
+    fn finish(&mut self) {
+        self.texts.sort();
+        self.texts.dedup_by(|later, first| {
+            let same = later.0 == first.0;
+            if same {
+                first.1.append(&mut later.1);
+            }
+            same
+        });
+        if !self.texts.is_empty() {
+            self.searcher = AhoCorasick::new(self.texts.iter().map(|(text, _)| text)).ok();
+        }
+    }
+
+    fn find(&self, value: &str, found: &mut Candidates) {
+        match &self.searcher {
+            Some(searcher) => {
+                for hit in searcher.find_overlapping_iter(value) {
+                    found.extend_from_slice(&self.texts[hit.pattern().as_usize()].1);
+                }
+            }
+            None => self.texts.iter().for_each(|(_, rules)| found.extend_from_slice(rules)),
+        }
+    }
 }
 
 /// Texts, of which those are found that a value begins with.

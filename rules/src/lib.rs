@@ -16,8 +16,8 @@
 //! )?;
 //! let request = Request::new().route("/search/books").method("GET").user("42");
 //! let [matched] = &rules.matches(&request)[..] else { panic!("one rule matches") };
-//! assert_eq!((matched.rule, matched.id.as_str()), ("search", "user:42"));
-//! assert_eq!(*matched.limit, RuleLimit::Given("token-bucket 100/min burst 20".parse()?));
+//! assert_eq!((matched.rule.name.as_str(), matched.id.as_str()), ("search", "user:42"));
+//! assert_eq!(*matched.limit(), RuleLimit::Given("token-bucket 100/min burst 20".parse()?));
 //! assert_eq!(matched.costs, Costs::One(5));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -41,9 +41,11 @@
 
 mod check;
 mod condition;
+mod decision;
 mod fields;
 mod file;
 pub mod import;
+mod in_flight;
 mod index;
 mod keys;
 mod limiter;
@@ -58,12 +60,14 @@ mod syntax;
 mod template;
 mod tree;
 
-pub use limiter::{Met, RuleDecision, RuleLimiter};
+pub use decision::{Met, RuleDecision};
+pub use in_flight::{Place, Shed};
+pub use limiter::RuleLimiter;
 pub use limits::RuleLimit;
 pub use live::{LiveRules, Reload, ReloadEvent, ReloadStatus};
 pub use mistake::{Mistake, Mistakes};
 pub use request::{Request, RequestError};
-pub use rule::{Costs, Match, Matched};
+pub use rule::{Costs, Match, Matched, Rule};
 pub use rules::{LoadError, Rules};
 pub use settings::{ClientView, Priority, RuleFallback};
 pub use syntax::Format;

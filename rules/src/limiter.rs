@@ -1,14 +1,17 @@
 //! Decides what rules say, on one store.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lockage::limiter::{Fallback, FixedWindow, Origin, Reservation, StoredLimits};
+use lockage::limiter::{Fallback, FixedWindow, Origin, StoredLimits};
+use lockage::observer::{ErrorKind, Observer, RulesEvent, Subject, bind};
 use lockage::store::{BlockingStore, ConfigError, HasTimeout};
-use lockage::{Decision, Error, Limiter, Verdict};
+use lockage::{Decision, Error, Limiter};
 
+use crate::decision::{Met, Open, RuleDecision};
+use crate::in_flight::InFlight;
 use crate::limits::RuleLimit;
 use crate::rule::{Costs, Matched};
 use crate::settings::RuleFallback;
@@ -41,7 +44,8 @@ const HOLD: Duration = Duration::from_secs(30);
 ///     let decided = limiter.decide(rules.matches(&Request::new().user(user))).await?;
 ///     assert_eq!(decided.is_allowed(), is_allowed);
 ///     if let Some(denied) = decided.denied() {
-///         assert_eq!((denied.matched.rule, denied.matched.client.status), ("everybody", Some(503)));
+///         let rule = &denied.matched.rule;
+///         assert_eq!((rule.name.as_str(), rule.client.status), ("everybody", Some(503)));
 ///     }
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
@@ -54,59 +58,27 @@ const HOLD: Duration = Duration::from_secs(30);
 /// - Rules in shadow mode are asked once the store has admitted the request, each in a call of its own, and deny nothing.
 /// - A rule with a fallback decides by it while the store is away, if all rules of the request have one.
 /// - A cost of zero, such as one that the program computed, meets no limit.
-#[derive(Debug)]
 pub struct RuleLimiter<S> {
     plain: Limiter<S>,
-    shadow: Limiter<S>,
-    /// Made when a rule first has the fallback; those of one kind share their circuit and their store.
-    with_fallback: Mutex<HashMap<RuleFallback, Limiter<S>>>,
+    in_flight: InFlight,
+    observer: Option<Observers>,
+    /// Made when a rule first needs one. Those of one fallback share their circuit and their store.
+    made: Mutex<HashMap<Kind, Limiter<S>>>,
     fallback: Box<dyn LocalFallback>,
 }
 
-/// The decision on a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a denied request must not go ahead: ask `is_allowed()`"]
-#[non_exhaustive]
-pub struct RuleDecision<'r> {
-    /// The rules that the request meets, in their order.
-    pub met: Vec<Met<'r>>,
-    /// The index of the rule that binds: one that blocks, a stored limit that denies, or, of the limits in one decision, the
-    /// one that denies for longest or, if all admit, has room for the fewest more such requests. `None` if no limit was
-    /// asked.
-    pub binding: Option<usize>,
-    is_allowed: bool,
+/// The observer, and what of it is bound to no rule.
+struct Observers {
+    each: Arc<dyn Observer>,
+    unbound: Arc<dyn Observer>,
 }
 
-/// A rule that a request meets, and its decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Met<'r> {
-    /// The rule.
-    pub matched: Matched<'r>,
-    /// The decision of its limit. `None` if it was not asked: it blocks, its cost is zero, or another one denied first.
-    pub decision: Option<Decision>,
-}
-
-impl RuleDecision<'_> {
-    /// Returns whether the request may go ahead, and is charged.
-    pub fn is_allowed(&self) -> bool {
-        self.is_allowed
-    }
-}
-
-impl<'r> RuleDecision<'r> {
-    /// Returns the rule that denies the request; `None` if it is admitted.
-    pub fn denied(&self) -> Option<&Met<'r>> {
-        self.binding.filter(|_| !self.is_allowed).map(|at| &self.met[at])
-    }
-
-    /// Returns the time until the same request can be admitted; `None` if it is admitted, or never can be.
-    pub fn retry_after(&self) -> Option<Duration> {
-        match self.denied()?.decision.as_ref()?.verdict {
-            Verdict::Denied { retry_after, .. } => Some(retry_after),
-            Verdict::Allowed | Verdict::Never => None,
-        }
-    }
+/// The options of a rule's limiter, and the rule's name if it is observed.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    fallback: Option<RuleFallback>,
+    is_shadow: bool,
+    observed: Option<String>,
 }
 
 impl<S: HasTimeout + Clone> RuleLimiter<S> {
@@ -121,84 +93,198 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     /// Creates one of this limiter, with its store, prefix, observer and request ids. Its own limit does not count. Its deny
     /// cache, permits ahead and coalescing serve requests that meet one limit.
     pub fn of(limiter: Limiter<S>, local: impl BlockingStore + Clone + 'static) -> Self {
-        let shadow = limiter.clone().with_shadow();
-        let with_fallback = Mutex::default();
-        RuleLimiter { plain: limiter, shadow, with_fallback, fallback: Box::new(local) }
+        RuleLimiter {
+            plain: limiter,
+            in_flight: InFlight::unbounded(),
+            observer: None,
+            made: Mutex::default(),
+            fallback: Box::new(local),
+        }
+    }
+
+    /// Reports the decisions of each rule to this observer, with the rule's name as the policy, and the requests that are
+    /// refused without a decision.
+    pub fn with_observer(self, observer: impl Observer) -> Self {
+        let each: Arc<dyn Observer> = Arc::new(observer);
+        let unbound = bind(Arc::clone(&each), Subject::Rules(None));
+        RuleLimiter { observer: Some(Observers { each, unbound }), ..self }
+    }
+
+    /// Bounds the requests that this process serves at once: each has a place from [`decide`](Self::decide) until its
+    /// decision, or the [`Place`](crate::Place) taken out of it, is dropped. A request is refused ([`Shed`](crate::Shed)),
+    /// before the store is asked, if too many places are taken for its priority, by requests of any priority:
+    ///
+    /// | priority | is refused with this part of the places taken |
+    /// |---|---|
+    /// | low | 1/2 |
+    /// | normal, or none | 3/4 |
+    /// | high | 9/10 |
+    /// | critical | all |
+    ///
+    /// The priority is that of the first rule that has one, among those that are enforced. The bound is of this process,
+    /// whatever others serve. Requests that are served already are not ended for others, and none waits.
+    pub fn with_in_flight(mut self, most: u32) -> Self {
+        self.in_flight.most = most;
+        self
+    }
+
+    /// Sets a lower bound for the time without the store, which begins with three requests in a row that it did not answer,
+    /// and ends with its next answer. Fallbacks decide requests within it.
+    pub fn with_in_flight_while_away(mut self, most: u32) -> Self {
+        self.in_flight.most_while_away = most;
+        self
     }
 
     /// Decides the limits that a request meets, as [`Rules::matches`](crate::Rules::matches) returns them.
     ///
     /// # Errors
     /// [`Error`], as of [`Limiter::try_acquire_all`]. A denial is not an error.
-    pub async fn decide<'r>(&self, matched: Vec<Matched<'r>>) -> Result<RuleDecision<'r>, Error> {
-        let met = matched.into_iter().map(|matched| Met { matched, decision: None }).collect();
-        let mut decided = RuleDecision { met, binding: None, is_allowed: true };
-        let blocks =
-            |met: &Met<'_>| *met.matched.limit == RuleLimit::Blocked && !met.matched.shadow;
-        if let Some(at) = decided.met.iter().position(blocks) {
-            return Ok(RuleDecision { binding: Some(at), is_allowed: false, ..decided });
+    pub async fn decide(&self, matched: Vec<Matched>) -> Result<RuleDecision, Error> {
+        self.decide_all(matched, None).await
+    }
+
+    /// Decides as [`decide`](Self::decide), and reserves the cost of this name, for rules that have it among their costs: it
+    /// is an estimate, which [`commit`](Self::commit) replaces within `hold`. Otherwise it stays charged.
+    ///
+    /// Each of these rules is reserved in a call of its own, before the others are decided, and given back if another one
+    /// denies; a crash between the two leaves it charged.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide); also for a `hold` out of range (1 us to 2^50 us).
+    pub async fn reserve(
+        &self,
+        matched: Vec<Matched>,
+        estimate: &str,
+        hold: Duration,
+    ) -> Result<RuleDecision, Error> {
+        self.decide_all(matched, Some((estimate, hold))).await
+    }
+
+    /// Charges the actual amount of the cost that was [reserved](Self::reserve); other costs stay. It asks all rules, also
+    /// after an error of one.
+    ///
+    /// # Errors
+    /// The first [`Error`]. A reservation that has ended is not an error.
+    pub async fn commit(&self, decided: &RuleDecision, actual: u64) -> Result<(), Error> {
+        let Some(estimate) = &decided.estimate else { return Ok(()) };
+        let mut result = Ok(());
+        for Open { at, reservation } in &decided.open {
+            let matched = &decided.met[*at].matched;
+            let limiter = self.limiter(matched)?;
+            let settled = match matched.costs_with(estimate, actual) {
+                Costs::One(cost) => limiter.commit(&matched.id, reservation, cost).await,
+                Costs::Parts(costs) => {
+                    limiter.commit_parts(&matched.id, reservation, &costs[..]).await
+                }
+            };
+            result = result.and(settled.map(drop));
         }
-        let mut reserved = Vec::new();
-        let outcome = self.charge(&mut decided, &mut reserved).await;
-        if !decided.is_allowed || outcome.is_err() {
-            for (limiter, at, reservation) in reserved {
+        result
+    }
+
+    async fn decide_all(
+        &self,
+        matched: Vec<Matched>,
+        estimate: Option<(&str, Duration)>,
+    ) -> Result<RuleDecision, Error> {
+        let mut decided = RuleDecision::admitting(matched);
+        let blocks =
+            |met: &Met| *met.matched.limit() == RuleLimit::Blocked && !met.matched.rule.shadow;
+        if let Some(at) = decided.met.iter().position(blocks) {
+            self.report(&RulesEvent::Blocked { rule: &decided.met[at].matched.rule.name });
+            return Ok(decided.deny(at));
+        }
+        match self.in_flight.take(decided.priority()) {
+            Ok(place) => decided.place = Some(place),
+            Err(shed) => {
+                self.report(&RulesEvent::Shed { priority: shed.priority.name() });
+                return Ok(decided.shed(shed));
+            }
+        }
+        decided.estimate = estimate.map(|(name, _)| name.into());
+        let outcome = self.charge(&mut decided, estimate).await;
+        self.note(&decided, outcome.as_ref().err());
+        if !decided.is_allowed() || outcome.is_err() {
+            decided.place = None;
+            for Open { at, reservation } in std::mem::take(&mut decided.open) {
+                let matched = &decided.met[at].matched;
                 // If it cannot be given back, it stays charged.
-                let id = &decided.met[at].matched.id;
-                let _ = limiter.cancel(id, &reservation).await;
+                let _ = self.limiter(matched)?.cancel(&matched.id, &reservation).await;
             }
         }
         outcome?;
+        // Stored limits that are no estimate stay as they were reserved.
+        let estimate = estimate.map(|(name, _)| name);
+        let met = &decided.met;
+        decided.open.retain(|open| {
+            estimate.is_some_and(|name| met[open.at].matched.amount_of(name).is_some())
+        });
         // Each of them would wait for a store that is away.
-        let mut decisions = decided.met.iter().filter_map(|met| met.decision.as_ref());
-        let is_away = decisions.any(|decision| decision.origin == Origin::Fallback);
-        if decided.is_allowed && !is_away {
+        if decided.is_allowed() && !decided.has(Origin::Fallback) {
             self.try_out(&mut decided).await;
         }
         Ok(decided)
     }
 
-    /// Asks the limits that are enforced: those in the store, then all others together.
+    /// Notes whether the store has answered.
+    fn note(&self, decided: &RuleDecision, error: Option<&Error>) {
+        let is_absent =
+            |error: &Error| matches!(error.kind(), ErrorKind::NotDone | ErrorKind::Unknown);
+        if error.is_some_and(is_absent) || decided.has(Origin::Fallback) {
+            self.in_flight.note(false);
+        } else if decided.has(Origin::Store) {
+            self.in_flight.note(true);
+        }
+    }
+
+    fn report(&self, event: &RulesEvent<'_>) {
+        if let Some(observer) = &self.observer {
+            observer.unbound.rules(event);
+        }
+    }
+
+    /// Asks the limits that are enforced: those in the store and those with an estimate, then all others together.
     async fn charge(
         &self,
-        decided: &mut RuleDecision<'_>,
-        reserved: &mut Vec<(Limiter<S>, usize, Reservation)>,
+        decided: &mut RuleDecision,
+        estimate: Option<(&str, Duration)>,
     ) -> Result<(), Error> {
         let mut given = Vec::new();
         for at in 0..decided.met.len() {
-            let Matched { id, limit, costs, shadow, .. } = &decided.met[at].matched;
-            let cost = costs.cost()?;
-            if *shadow || cost.most() == 0 {
+            let matched = &decided.met[at].matched;
+            let cost = matched.costs.cost()?;
+            if matched.rule.shadow || cost.most() == 0 {
                 continue;
             }
-            let limiter = self.limiter(&decided.met[at].matched)?;
-            if let RuleLimit::Given(_) = limit {
+            let limiter = self.limiter(matched)?;
+            let hold = estimate.filter(|(name, _)| matched.amount_of(name).is_some());
+            let hold = hold.map(|(_, hold)| hold);
+            if let (RuleLimit::Given(_), None) = (matched.limit(), hold) {
                 given.push((at, limiter, cost));
                 continue;
             }
-            let decision = if decided.met.len() == 1 {
-                acquire(&limiter, id, costs).await?
+            let decision = if let (None, 1) = (hold, decided.met.len()) {
+                acquire(&limiter, &matched.id, &matched.costs).await?
             } else {
-                let held = match costs {
-                    Costs::One(cost) => limiter.reserve(id, *cost, HOLD).await?,
-                    Costs::Parts(costs) => limiter.reserve_parts(id, &costs[..], HOLD).await?,
+                let hold = hold.unwrap_or(HOLD);
+                let held = match &matched.costs {
+                    Costs::One(cost) => limiter.reserve(&matched.id, *cost, hold).await?,
+                    Costs::Parts(costs) => {
+                        limiter.reserve_parts(&matched.id, &costs[..], hold).await?
+                    }
                 };
-                reserved.extend(held.reservation.map(|reservation| (limiter, at, reservation)));
+                decided.open.extend(held.reservation.map(|reservation| Open { at, reservation }));
                 held.decision
             };
-            decided.is_allowed = decision.is_allowed();
-            decided.binding = Some(at);
-            decided.met[at].decision = Some(decision);
-            if !decided.is_allowed {
+            if !decided.add(at, decision) {
                 return Ok(());
             }
         }
-        if let ([(at, limiter, _)], true) = (&given[..], reserved.is_empty()) {
+        if let ([(at, limiter, _)], true) = (&given[..], decided.open.is_empty()) {
             // The road of one request has the limiter's deny cache, permits ahead and coalescing.
-            let Matched { ref id, ref costs, .. } = decided.met[*at].matched;
-            let decision = acquire(limiter, id, costs).await?;
-            decided.is_allowed = decision.is_allowed();
-            decided.binding = Some(*at);
-            decided.met[*at].decision = Some(decision);
+            let matched = &decided.met[*at].matched;
+            let decision = acquire(limiter, &matched.id, &matched.costs).await?;
+            decided.add(*at, decision);
             return Ok(());
         }
         let Some((_, first, _)) = given.first() else { return Ok(()) };
@@ -207,45 +293,70 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             .map(|(at, limiter, cost)| limiter.request(&decided.met[*at].matched.id, *cost))
             .collect();
         let all = first.try_acquire_all(&requests).await?;
-        decided.is_allowed = all.is_allowed();
-        decided.binding = Some(given[all.binding].0);
+        let (binding, is_allowed) = (given[all.binding].0, all.is_allowed());
+        drop(requests);
         for ((at, ..), decision) in given.iter().zip(all.decisions) {
             decided.met[*at].decision = Some(decision);
         }
+        decided.bind(binding, is_allowed);
         Ok(())
     }
 
     /// Asks the limits in shadow mode. They admit, also if the store does not answer.
-    async fn try_out(&self, decided: &mut RuleDecision<'_>) {
+    async fn try_out(&self, decided: &mut RuleDecision) {
         for Met { matched, decision } in &mut decided.met {
-            let Matched { id, limit, costs, shadow, .. } = matched;
-            let Ok(cost) = costs.cost() else { continue };
-            if *shadow && cost.most() > 0 && **limit != RuleLimit::Blocked {
-                *decision = acquire(&under(&self.shadow, limit), id, costs).await.ok();
+            let Ok(cost) = matched.costs.cost() else { continue };
+            if matched.rule.shadow && cost.most() > 0 && *matched.limit() != RuleLimit::Blocked {
+                let Ok(limiter) = self.limiter(matched) else { continue };
+                *decision = acquire(&limiter, &matched.id, &matched.costs).await.ok();
             }
         }
     }
 
     /// Returns the limiter of a rule that a request meets, for other verbs than an acquire, such as
-    /// [`refund`](Limiter::refund).
+    /// [`refund`](Limiter::refund). In shadow mode it has no fallback.
     ///
     /// # Errors
     /// [`ConfigError`] if the rule's fallback leaves no share of the limit for a process.
-    pub fn limiter(&self, matched: &Matched<'_>) -> Result<Limiter<S>, ConfigError> {
-        let Some(kind) = matched.fallback else { return Ok(under(&self.plain, matched.limit)) };
-        let mut made = self.with_fallback.lock().unwrap_or_else(PoisonError::into_inner);
-        let limiter = match made.entry(kind) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(new) => {
-                let fallback = match kind {
-                    RuleFallback::Open => Fallback::open(),
-                    RuleFallback::Closed => Fallback::closed(),
-                    RuleFallback::LocalShare(processes) => self.fallback.share(processes),
+    pub fn limiter(&self, matched: &Matched) -> Result<Limiter<S>, ConfigError> {
+        let is_shadow = matched.rule.shadow;
+        let fallback = matched.rule.fallback.filter(|_| !is_shadow);
+        let observed = self.observer.is_some().then(|| matched.rule.name.clone());
+        let kind = Kind { fallback, is_shadow, observed };
+        if (None, false, &None) == (kind.fallback, is_shadow, &kind.observed) {
+            return Ok(under(&self.plain, matched.limit()));
+        }
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = made.get(&kind) {
+            return Ok(under(known, matched.limit()));
+        }
+        let base = Kind { observed: None, ..kind.clone() };
+        let limiter = match made.get(&base) {
+            Some(known) => known.clone(),
+            None => {
+                let limiter = self.plain.clone();
+                let limiter = match kind.fallback {
+                    None => limiter,
+                    Some(RuleFallback::Open) => limiter.with_fallback(Fallback::open())?,
+                    Some(RuleFallback::Closed) => limiter.with_fallback(Fallback::closed())?,
+                    Some(RuleFallback::LocalShare(processes)) => {
+                        limiter.with_fallback(self.fallback.share(processes))?
+                    }
                 };
-                new.insert(self.plain.clone().with_fallback(fallback)?)
+                let limiter = if is_shadow { limiter.with_shadow() } else { limiter };
+                made.insert(base, limiter.clone());
+                limiter
             }
         };
-        Ok(under(limiter, matched.limit))
+        let limiter = match &self.observer {
+            Some(observer) => {
+                let limiter = limiter.with_observer(&matched.rule.name, Arc::clone(&observer.each));
+                made.insert(kind, limiter.clone());
+                limiter
+            }
+            None => limiter,
+        };
+        Ok(under(&limiter, matched.limit()))
     }
 }
 
@@ -281,8 +392,11 @@ impl<L: BlockingStore + Clone + 'static> LocalFallback for L {
     }
 }
 
-impl std::fmt::Debug for dyn LocalFallback {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LocalFallback")
+impl<S: fmt::Debug> fmt::Debug for RuleLimiter<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RuleLimiter")
+            .field("limiter", &self.plain)
+            .field("in_flight", &self.in_flight)
+            .finish_non_exhaustive()
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lockage::observer::{Observer, RulesEvent, Subject, bind};
 use lockage::runtime::Runtime;
 use sha2::{Digest, Sha256};
 
@@ -35,19 +36,20 @@ use crate::rules::{LoadError, Rules};
 ///
 /// let current = rules.current();
 /// for matched in current.matches(&Request::new().route("/search").user("42")) {
-///     println!("{}: {}", matched.rule, matched.id);
+///     println!("{}: {}", matched.rule.name, matched.id);
 /// }
 /// # Ok(()) }
 /// ```
 pub struct LiveRules {
     path: PathBuf,
     read: Box<dyn Fn() -> io::Result<Vec<u8>> + Send + Sync>,
-    observer: Option<Observer>,
+    on_reload: Option<OnReload>,
+    observer: Option<Arc<dyn Observer>>,
     rules: ArcSwap<Rules>,
     state: Mutex<State>,
 }
 
-type Observer = Box<dyn Fn(&ReloadEvent<'_>) + Send + Sync>;
+type OnReload = Box<dyn Fn(&ReloadEvent<'_>) + Send + Sync>;
 
 /// A change of the rules, or of whether the file can be read.
 #[derive(Debug)]
@@ -124,15 +126,20 @@ impl LiveRules {
         let status = ReloadStatus::default();
         let state = State { in_force, refused: None, seen: in_force, status };
         let (read, state) = (Box::new(read), Mutex::new(state));
-        Ok(LiveRules { path, read, observer: None, rules, state })
+        Ok(LiveRules { path, read, on_reload: None, observer: None, rules, state })
     }
 
-    /// Reports each event to this function, which must not call these rules.
-    pub fn with_observer(
-        self,
-        observer: impl Fn(&ReloadEvent<'_>) + Send + Sync + 'static,
-    ) -> Self {
-        LiveRules { observer: Some(Box::new(observer)), ..self }
+    /// Calls this function on each event. It must not call these rules.
+    pub fn on_reload(self, call: impl Fn(&ReloadEvent<'_>) + Send + Sync + 'static) -> Self {
+        LiveRules { on_reload: Some(Box::new(call)), ..self }
+    }
+
+    /// Reports each event to an observer, such as those of `lockage-telemetry`: at first, that the rules are in force.
+    pub fn with_observer(self, observer: impl Observer) -> Self {
+        let file = self.path.display().to_string();
+        let observer = bind(observer, Subject::Rules(Some(&file)));
+        observer.rules(&RulesEvent::InForce { file: &file, rules: self.current().len() });
+        LiveRules { observer: Some(observer), ..self }
     }
 
     /// Returns the rules in force.
@@ -227,13 +234,21 @@ impl LiveRules {
     }
 
     fn report(&self, event: &ReloadEvent<'_>) {
+        if let Some(call) = &self.on_reload {
+            call(event);
+        }
         if let Some(observer) = &self.observer {
-            observer(event);
+            let file = &*self.path.to_string_lossy();
+            observer.rules(&match event {
+                ReloadEvent::Replaced(rules) => RulesEvent::InForce { file, rules: rules.len() },
+                ReloadEvent::Failed(error) => RulesEvent::Refused { file, error: *error },
+                ReloadEvent::Recovered => RulesEvent::Recovered { file },
+            });
         }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic of an observer leaves the state whole.
+        // A panic of the program's function leaves the state whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

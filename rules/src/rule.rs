@@ -1,14 +1,15 @@
 //! A rule, and the limit that a request meets by it.
 
-use lockage::limiter::Cost;
-use lockage::limiter::CostError;
+use std::sync::Arc;
+
+use lockage::limiter::{Cost as ChargedCost, CostError};
 use smallvec::SmallVec;
 
 use crate::condition::{Condition, Said};
 use crate::limits::{Effect, RuleLimit};
 use crate::mistake::Span;
 use crate::request::Request;
-use crate::settings::{ClientView, Cost as RuleCost, PLAIN, Priority, RuleFallback};
+use crate::settings::{ClientView, Cost, GivenCosts, Priority, RuleFallback};
 use crate::template::Template;
 
 /// Which of the rules that match a request apply.
@@ -21,67 +22,52 @@ pub enum Match {
     First,
 }
 
-/// A rule, ready to be matched.
+/// A rule of a file.
 #[derive(Debug)]
-pub(crate) struct Rule {
-    pub(crate) name: String,
+#[non_exhaustive]
+pub struct Rule {
+    /// The name.
+    pub name: String,
+    /// Whether a denial is only reported.
+    pub shadow: bool,
+    /// The behaviour while the store does not answer; `None` for the program's own.
+    pub fallback: Option<RuleFallback>,
+    /// The importance of its requests; `None` if the file does not say.
+    pub priority: Option<Priority>,
+    /// The client's view of the rule.
+    pub client: ClientView,
     pub(crate) conditions: Vec<Condition>,
     /// Whether a request with other keys does not match.
     pub(crate) exact: bool,
     pub(crate) id: Option<Template>,
     /// Without a tier, and then on each tier; one if the tier does not matter.
     pub(crate) effects: Vec<Effect>,
-    pub(crate) costs: Vec<RuleCost>,
-    pub(crate) shadow: bool,
-    pub(crate) fallback: Option<RuleFallback>,
-    pub(crate) priority: Priority,
-    pub(crate) client: ClientView,
+    /// Likewise: a cost, or one for each part of the limit.
+    pub(crate) costs: Vec<Vec<Cost>>,
     pub(crate) replaces: Vec<usize>,
     /// Whether an earlier rule can have the same id.
     pub(crate) shares_id: bool,
+    /// The number of its first effect among those of all rules.
+    pub(crate) first_limit: usize,
 }
 
 /// A limit that a request meets. All of a request are to be decided together: each admits it, or it is charged to none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Matched<'r> {
-    /// The name of the rule.
-    pub rule: &'r str,
+pub struct Matched {
+    /// The rule.
+    pub rule: Arc<Rule>,
     /// The id of the limiter. The ids of one request differ.
     pub id: String,
-    /// The limit.
-    pub limit: &'r RuleLimit,
     /// The cost.
     pub costs: Costs,
-    /// Whether a denial is only reported.
-    pub shadow: bool,
-    /// The behaviour while the store does not answer; `None` for the program's own.
-    pub fallback: Option<RuleFallback>,
-    /// The importance of the request.
-    pub priority: Priority,
-    /// The client's view of the rule.
-    pub client: &'r ClientView,
     /// The index of the request that it matches: 0, or that among the requests of
     /// [`matches_each`](crate::Rules::matches_each).
     pub request: usize,
-}
-
-impl<'r> Matched<'r> {
-    /// Makes a request for a limit that no file has, such as one that the request itself names.
-    pub fn new(rule: &'r str, id: String, limit: &'r RuleLimit, costs: Costs) -> Self {
-        let (priority, client) = (Priority::default(), &PLAIN);
-        Matched {
-            rule,
-            id,
-            limit,
-            costs,
-            shadow: false,
-            fallback: None,
-            priority,
-            client,
-            request: 0,
-        }
-    }
+    /// The place of the effect: 0, or that of the tier.
+    tier: usize,
+    /// A limit in place of the rule's.
+    own: Option<Arc<RuleLimit>>,
 }
 
 /// The cost of a request.
@@ -98,10 +84,10 @@ impl Costs {
     ///
     /// # Errors
     /// [`CostError`] for a cost out of range, or more costs than a limit has parts.
-    pub fn cost(&self) -> Result<Cost, CostError> {
+    pub fn cost(&self) -> Result<ChargedCost, CostError> {
         match self {
             Costs::One(cost) => Ok((*cost).into()),
-            Costs::Parts(parts) => Cost::by_part(parts),
+            Costs::Parts(parts) => ChargedCost::by_part(parts),
         }
     }
 }
@@ -146,38 +132,112 @@ impl Rule {
         keys.into_iter()
     }
 
-    pub(crate) fn matched<'r>(
-        &'r self,
+    /// Returns a rule without a name, a limit and a cost.
+    fn of_no_file() -> Self {
+        Rule {
+            name: String::new(),
+            shadow: false,
+            fallback: None,
+            priority: None,
+            client: ClientView { policy: String::new(), fields: true, status: None, message: None },
+            conditions: Vec::new(),
+            exact: false,
+            id: None,
+            effects: vec![None],
+            costs: vec![Vec::new()],
+            replaces: Vec::new(),
+            shares_id: false,
+            first_limit: 0,
+        }
+    }
+
+    /// Returns the place of the effect on this tier, if that is a limit.
+    pub(crate) fn effect_of(&self, tier: usize) -> Option<usize> {
+        let place = if tier < self.effects.len() { tier } else { 0 };
+        self.effects[place].is_some().then_some(place)
+    }
+
+    fn costs_of(&self, tier: usize) -> &[Cost] {
+        self.costs.get(tier).unwrap_or(&self.costs[0])
+    }
+}
+
+impl Matched {
+    /// Makes a request for a limit that no file has, such as one that the request itself names. Its rule has no name.
+    pub fn new(id: String, limit: RuleLimit, costs: Costs) -> Self {
+        let rule = Arc::new(Rule::of_no_file());
+        Matched { rule, id, costs, request: 0, tier: 0, own: Some(Arc::new(limit)) }
+    }
+
+    /// Puts another limit, with its costs, in place of the rule's.
+    pub fn replace_limit(&mut self, limit: RuleLimit, costs: Costs) {
+        (self.own, self.costs) = (Some(Arc::new(limit)), costs);
+    }
+
+    /// Returns the limit that one of these requests meets by the rule.
+    pub(crate) fn of(
+        rule: &Arc<Rule>,
         id: String,
-        limit: &'r RuleLimit,
+        tier: usize,
         requests: &[Request<'_>],
         place: usize,
-    ) -> Matched<'r> {
+    ) -> Self {
         let request = &requests[place];
-        let cost = |cost: &RuleCost| {
+        let amount = |name: &str| {
+            let given = request.costs.iter().find(|(other, _)| other == name);
+            given.map(|(_, amount)| *amount)
+        };
+        let amount = |cost: &Cost| {
             let amount = match cost {
-                RuleCost::Number(amount) => *amount,
-                RuleCost::Named { name, default } => {
-                    let given = request.costs.iter().find(|(other, _)| other == name);
-                    given.map_or(*default, |(_, amount)| *amount)
-                }
+                Cost::Number(amount) => *amount,
+                Cost::Named { name, default } => amount(name).unwrap_or(*default),
             };
             amount.saturating_mul(request.hits)
         };
-        Matched {
-            rule: &self.name,
-            id,
-            limit,
-            costs: match self.costs.as_slice() {
-                [only] => Costs::One(cost(only)),
-                parts => Costs::Parts(parts.iter().map(cost).collect()),
-            },
-            shadow: self.shadow,
-            fallback: self.fallback,
-            priority: self.priority,
-            client: &self.client,
-            request: place,
+        let costs = match rule.costs_of(tier) {
+            [only] => Costs::One(amount(only)),
+            parts => Costs::Parts(parts.iter().map(amount).collect()),
+        };
+        Matched { rule: Arc::clone(rule), id, costs, request: place, tier, own: None }
+    }
+
+    /// Returns the limit.
+    pub fn limit(&self) -> &RuleLimit {
+        if let Some(own) = &self.own {
+            return own;
         }
+        // Invariant: effects without a limit match nothing.
+        self.rule.effects[self.tier].as_ref().expect("it has a limit")
+    }
+
+    /// Returns the number of the rule's limit, below [`Rules::limit_count`](crate::Rules::limit_count): one of each rule and tier.
+    pub fn limit_number(&self) -> usize {
+        self.rule.first_limit + self.tier
+    }
+
+    /// Returns the amount of this name among the costs; `None` if the rule does not name it.
+    pub(crate) fn amount_of(&self, name: &str) -> Option<u64> {
+        let named = |cost: &Cost| matches!(cost, Cost::Named { name: other, .. } if other == name);
+        let place = self.rule.costs_of(self.tier).iter().position(named)?;
+        match &self.costs {
+            Costs::One(amount) => Some(*amount),
+            Costs::Parts(amounts) => amounts.get(place).copied(),
+        }
+    }
+
+    /// Returns the costs with another amount of this name.
+    pub(crate) fn costs_with(&self, name: &str, amount: u64) -> Costs {
+        let mut costs = self.costs.clone();
+        let amounts = match &mut costs {
+            Costs::One(only) => std::slice::from_mut(only),
+            Costs::Parts(amounts) => &mut amounts[..],
+        };
+        for (cost, old) in self.rule.costs_of(self.tier).iter().zip(amounts) {
+            if matches!(cost, Cost::Named { name: other, .. } if other == name) {
+                *old = amount;
+            }
+        }
+        costs
     }
 }
 
@@ -186,7 +246,8 @@ pub(crate) struct Draft {
     pub(crate) rule: Rule,
     pub(crate) span: Span,
     pub(crate) id: Span,
-    pub(crate) costs: Span,
+    pub(crate) costs: GivenCosts,
+    pub(crate) costs_span: Span,
     pub(crate) fallback: Span,
     pub(crate) replaces: Vec<(String, Span)>,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use smallvec::SmallVec;
@@ -10,7 +11,6 @@ use crate::condition::Said;
 use crate::file::File;
 use crate::index::Index;
 use crate::keys::Keys;
-use crate::limits::RuleLimit;
 use crate::mistake::{Mistakes, Report};
 use crate::request::{Kind, Request, TIER};
 use crate::rule::{Match, Matched, Rule, Values};
@@ -23,7 +23,7 @@ pub struct Rules {
     keys: Keys,
     tiers: HashMap<String, usize, RandomState>,
     costs: Vec<(String, u64)>,
-    rules: Vec<Rule>,
+    rules: Vec<Arc<Rule>>,
     index: Index,
 }
 
@@ -72,14 +72,14 @@ impl Rules {
     }
 
     /// Returns the limits that a request meets, in the order of the rules.
-    pub fn matches(&self, request: &Request<'_>) -> Vec<Matched<'_>> {
+    pub fn matches(&self, request: &Request<'_>) -> Vec<Matched> {
         self.matches_each(std::slice::from_ref(request))
     }
 
     /// Returns the limits that several requests meet together, as the descriptors of one call of a gateway: each is
     /// matched by itself, and a rule that matches one replaces rules that match another.
-    pub fn matches_each(&self, requests: &[Request<'_>]) -> Vec<Matched<'_>> {
-        let mut hits: SmallVec<[Hit<'_>; 4]> = SmallVec::new();
+    pub fn matches_each(&self, requests: &[Request<'_>]) -> Vec<Matched> {
+        let mut hits: SmallVec<[Hit; 4]> = SmallVec::new();
         let mut replaced: SmallVec<[usize; 4]> = SmallVec::new();
         for (place, request) in requests.iter().enumerate() {
             let values = self.values(request);
@@ -88,8 +88,8 @@ impl Rules {
                 let rule = &self.rules[number];
                 let Some(id) = rule.id_of(&values) else { continue };
                 replaced.extend_from_slice(&rule.replaces);
-                let effect = rule.effects.get(values.tier).unwrap_or(&rule.effects[0]);
-                hits.push(Hit { number, id, limit: effect.as_ref(), request: place });
+                let effect = rule.effect_of(values.tier);
+                hits.push(Hit { number, id, effect, request: place });
                 if self.matching == Match::First {
                     break;
                 }
@@ -97,7 +97,7 @@ impl Rules {
         }
         hits.retain(|hit| !replaced.contains(&hit.number));
         // A rule without an id, which is blocked or unlimited, charges none.
-        let is_charged = |place: usize, hit: &Hit<'_>| {
+        let is_charged = |place: usize, hit: &Hit| {
             let rule = &self.rules[hit.number];
             (rule.shares_id || requests.len() > 1)
                 && rule.id.is_some()
@@ -107,9 +107,9 @@ impl Rules {
             hits.iter().enumerate().map(|(place, hit)| is_charged(place, hit)).collect();
         let mut matched = Vec::with_capacity(hits.len());
         for (hit, is_charged) in hits.into_iter().zip(charged) {
-            if let (false, Some(limit)) = (is_charged, hit.limit) {
+            if let (false, Some(effect)) = (is_charged, hit.effect) {
                 let rule = &self.rules[hit.number];
-                matched.push(rule.matched(hit.id, limit, requests, hit.request));
+                matched.push(Matched::of(rule, hit.id, effect, requests, hit.request));
             }
         }
         matched
@@ -141,6 +141,11 @@ impl Rules {
         self.rules.is_empty()
     }
 
+    /// Returns the number of limits: one of each rule and tier.
+    pub fn limit_count(&self) -> usize {
+        self.rules.last().map_or(0, |last| last.first_limit + last.effects.len())
+    }
+
     /// Returns the names of the rules, in their order.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.rules.iter().map(|rule| rule.name.as_str())
@@ -159,18 +164,25 @@ impl Rules {
 }
 
 /// A rule that matches a request.
-struct Hit<'r> {
+struct Hit {
     number: usize,
     id: String,
-    limit: Option<&'r RuleLimit>,
+    /// The place of the effect; `None` if it has no limit.
+    effect: Option<usize>,
     /// The place of the request.
     request: usize,
 }
 
 impl From<File> for Rules {
     fn from(file: File) -> Self {
-        let File { matching, keys, tiers, costs, rules } = file;
+        let File { matching, keys, tiers, costs, mut rules } = file;
         let index = Index::new(&rules, keys.names().len());
+        let mut limits = 0;
+        for rule in &mut rules {
+            rule.first_limit = limits;
+            limits += rule.effects.len();
+        }
+        let rules = rules.into_iter().map(Arc::new).collect();
         let tiers = tiers.into_iter().zip(1..).collect();
         Rules { matching, keys, tiers, costs, rules, index }
     }

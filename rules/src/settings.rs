@@ -1,8 +1,10 @@
 //! The settings of a rule, of which a file can have defaults.
 
+use std::fmt;
+
 use crate::fields::{Fields, number, switch, text, word};
 use crate::mistake::{Report, Span, nearest};
-use crate::tree::{Node, Value};
+use crate::tree::{Key, Node, Value};
 
 /// The behaviour while the store does not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +33,20 @@ pub enum Priority {
     Critical,
 }
 
+impl Priority {
+    /// Returns its name in a file.
+    pub fn name(self) -> &'static str {
+        let known = PRIORITIES.iter().find(|(_, priority)| *priority == self);
+        known.map_or("", |(name, _)| name)
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// A rule as a client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -45,9 +61,14 @@ pub struct ClientView {
     pub message: Option<String>,
 }
 
-/// The view of a limit that is in no file, without a name.
-pub(crate) static PLAIN: ClientView =
-    ClientView { policy: String::new(), fields: true, status: None, message: None };
+/// The cost of a rule, as the file gives it.
+#[derive(Clone)]
+pub(crate) enum GivenCosts {
+    /// One for all parts of the limit, or one for each in their order.
+    ByPlace(Vec<Cost>),
+    /// By the names of parts, each with its place in the file.
+    Named(Vec<(Key, Cost)>),
+}
 
 /// A part of a request's cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +84,7 @@ pub(crate) enum Cost {
 /// The settings that a table has.
 #[derive(Clone, Default)]
 pub(crate) struct Settings {
-    pub(crate) costs: Option<(Vec<Cost>, Span)>,
+    pub(crate) costs: Option<(GivenCosts, Span)>,
     pub(crate) shadow: Option<bool>,
     pub(crate) fallback: Option<(RuleFallback, Span)>,
     pub(crate) priority: Option<Priority>,
@@ -90,15 +111,9 @@ impl Settings {
         report: &mut Report<'_>,
     ) -> Self {
         let mut settings = Settings::default();
-        if let Some(node) = fields.get("cost") {
-            let each = node.each().iter().map(|node| read_cost(node, costs, report));
-            let read: Vec<Cost> = each.collect::<Vec<_>>().into_iter().flatten().collect();
-            if node.each().is_empty() {
-                report
-                    .at(node.span, "no cost: expected a number, or one for each part of the limit");
-            }
-            settings.costs = (!read.is_empty()).then_some((read, node.span));
-        }
+        settings.costs = fields
+            .get("cost")
+            .and_then(|node| read_costs(node, costs, report).map(|costs| (costs, node.span)));
         settings.shadow = fields.get("shadow").and_then(|node| switch(node, "`shadow`", report));
         settings.fallback = fields
             .get("fallback")
@@ -166,6 +181,25 @@ pub(crate) fn check_name(name: &str, span: Span, report: &mut Report<'_>) -> boo
         report.at(span, message);
     }
     is_name
+}
+
+fn read_costs(node: &Node, known: &[(String, u64)], report: &mut Report<'_>) -> Option<GivenCosts> {
+    // A cost with a mistake counts as 1, so that it is one mistake.
+    let mut read = |node: &Node| read_cost(node, known, report).unwrap_or(Cost::Number(1));
+    let costs = match &node.value {
+        Value::Map(parts) => {
+            let each = parts.iter().map(|(name, node)| (name.clone(), read(node)));
+            GivenCosts::Named(each.collect())
+        }
+        _ => GivenCosts::ByPlace(node.each().iter().map(read).collect()),
+    };
+    if matches!(&costs, GivenCosts::Named(costs) if costs.is_empty())
+        || matches!(&costs, GivenCosts::ByPlace(costs) if costs.is_empty())
+    {
+        report.at(node.span, "no cost: expected a number, or one for each part of the limit");
+        return None;
+    }
+    Some(costs)
 }
 
 fn read_cost(node: &Node, costs: &[(String, u64)], report: &mut Report<'_>) -> Option<Cost> {

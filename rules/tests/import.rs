@@ -33,7 +33,7 @@ fn meets(rules: &Rules, domain: &str, descriptors: &[&[(&str, &str)]]) -> Vec<(S
         RuleLimit::Stored(_) => panic!("no limit is stored"),
     };
     let matched = rules.matches_each(&requests);
-    matched.iter().map(|one| (limit(one.limit), one.id.clone())).collect()
+    matched.iter().map(|one| (limit(one.limit()), one.id.clone())).collect()
 }
 
 fn limits(rules: &Rules, domain: &str, descriptors: &[&[(&str, &str)]]) -> Vec<String> {
@@ -113,7 +113,7 @@ fn envoy_unlimited_and_shadow_mode() {
     assert!(limits(&rules, "d", &[&[("free", "x")]]).is_empty());
     let shadow = |user: &str| {
         let request = Request::new().with("domain", "d").with("service", "s").user(user.to_owned());
-        rules.matches(&request).iter().map(|one| one.shadow).collect::<Vec<_>>()
+        rules.matches(&request).iter().map(|one| one.rule.shadow).collect::<Vec<_>>()
     };
     assert_eq!((shadow("a"), shadow("b"), shadow("c")), (vec![true], vec![false], vec![]));
 }

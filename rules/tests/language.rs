@@ -15,8 +15,8 @@ fn meets(rules: &Rules, request: &Request<'_>) -> Vec<String> {
     rules.matches(request).iter().map(line).collect()
 }
 
-fn line(matched: &Matched<'_>) -> String {
-    let limit = match matched.limit {
+fn line(matched: &Matched) -> String {
+    let limit = match matched.limit() {
         RuleLimit::Given(limit) => limit.to_string(),
         RuleLimit::Stored(None) => "stored".to_owned(),
         RuleLimit::Stored(Some(limit)) => format!("stored, or {limit}"),
@@ -26,11 +26,11 @@ fn line(matched: &Matched<'_>) -> String {
         Costs::One(cost) => cost.to_string(),
         Costs::Parts(costs) => format!("{costs:?}"),
     };
-    format!("{}: {} {limit} x {costs}", matched.rule, matched.id)
+    format!("{}: {} {limit} x {costs}", matched.rule.name, matched.id)
 }
 
 fn names(rules: &Rules, request: &Request<'_>) -> Vec<String> {
-    rules.matches(request).iter().map(|matched| matched.rule.to_owned()).collect()
+    rules.matches(request).iter().map(|matched| matched.rule.name.clone()).collect()
 }
 
 #[test]
@@ -71,9 +71,10 @@ fn settings_come_from_the_rule_or_the_defaults() {
         Request::new().route("/exports/7").method("POST").user("42").address([192, 0, 2, 9]);
     let matched = rules.matches(&export);
     let [banned, exports, requests] = &matched[..] else { panic!("{matched:?}") };
-    assert_eq!(*banned.limit, RuleLimit::Blocked);
+    assert_eq!(*banned.limit(), RuleLimit::Blocked);
+    let [banned, exports, requests] = [banned, exports, requests].map(|matched| &matched.rule);
     assert_eq!((banned.client.status, banned.client.fields), (Some(403), false));
-    assert_eq!((exports.priority, requests.priority), (Priority::Low, Priority::Normal));
+    assert_eq!((exports.priority, requests.priority), (Some(Priority::Low), None));
     assert_eq!(exports.fallback, Some(RuleFallback::LocalShare(4)));
     assert_eq!(exports.client.policy, "exports");
     assert!(exports.client.message.as_ref().unwrap().starts_with("five exports"));
@@ -98,8 +99,40 @@ fn costs_are_numbers_or_given_by_the_program_and_one_for_each_part() {
             "models: model:small-preview,user:anonymous stored, or sliding-window 1000/h kept 1day x 1"
         ]
     );
-    assert!(rules.matches(&preview)[0].shadow);
+    assert!(rules.matches(&preview)[0].rule.shadow);
     assert!(rules.matches(&Request::new().with("model", "small")).is_empty());
+}
+
+#[test]
+fn costs_by_name_are_of_the_parts_of_each_tier() {
+    let rules = toml(
+        "[limits]\n\
+         chat = 'requests: fixed-window 9/min + tokens: fixed-window 99/min'\n\
+         [tiers.pro]\n\
+         chat = 'day: fixed-window 999/day + tokens: fixed-window 500/min + requests: fixed-window 90/min'\n\
+         [tiers.free]\nchat = 'blocked'\n[tiers.staff]\nchat = 'unlimited'\n\
+         [costs]\ntokens = 10\n\
+         [[rules]]\nname = 'chat'\nid = 'chat:{tier|none}'\nlimit = 'chat'\n\
+         cost = { tokens = 'tokens', requests = 1 }\n",
+    );
+    let costs = |request: Request<'static>| match rules.matches(&request).as_slice() {
+        [] => None,
+        [one] => Some(one.costs.clone()),
+        more => panic!("{more:?}"),
+    };
+    let parts = |costs: &[u64]| Some(Costs::Parts(costs.iter().copied().collect()));
+    assert_eq!(costs(Request::new().cost("tokens", 7)), parts(&[1, 7]));
+    // A part that is not named costs nothing.
+    assert_eq!(costs(Request::new().tier("pro")), parts(&[0, 10, 1]));
+    assert_eq!(costs(Request::new().tier("free")), Some(Costs::One(1)));
+    assert_eq!(costs(Request::new().tier("staff")), None);
+    // By default, for all rules; and dotted.
+    let rules = toml(
+        "defaults.cost.b = 3\n[[rules]]\nname = 'x'\nid = 'x'\nstored = true\n\
+         limit = 'a: fixed-window 9/s + b: sliding-log 9/s'\n",
+    );
+    assert_eq!(meets(&rules, &Request::new()).len(), 1);
+    assert_eq!(rules.matches(&Request::new())[0].costs, Costs::Parts([0, 3].into_iter().collect()));
 }
 
 #[test]
@@ -254,7 +287,7 @@ fn a_rule_replaces_others_also_those_that_match_another_descriptor() {
     assert_eq!(names(&rules, &reads), ["reads"]);
     assert_eq!(names(&rules, &reads.clone().with("path", "/search")), ["search"]);
     let both = rules.matches_each(&[reads, search]);
-    assert_eq!(both.iter().map(|matched| matched.rule).collect::<Vec<_>>(), ["search"]);
+    assert_eq!(both.iter().map(|matched| &matched.rule.name).collect::<Vec<_>>(), ["search"]);
 }
 
 #[test]

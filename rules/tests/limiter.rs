@@ -36,7 +36,7 @@ fn hits_multiply_the_costs_of_their_request() {
     );
     let requests = [Request::new().with("b", "1").hits(3), Request::new().with("a", "1").hits(0)];
     let met = rules.matches_each(&requests);
-    let of = |at: usize| (met[at].rule, met[at].request, met[at].costs.clone());
+    let of = |at: usize| (&*met[at].rule.name, met[at].request, met[at].costs.clone());
     assert_eq!(of(0), ("b", 0, Costs::Parts([3, 30].into_iter().collect())));
     assert_eq!(of(1), ("a", 1, Costs::One(0)));
 }
@@ -58,8 +58,8 @@ fn ids_of_all_values_differ_where_values_do() {
 }
 
 /// The rule that binds, and whether the request is admitted.
-fn outcome<'r>(decided: &RuleDecision<'r>) -> (Option<&'r str>, bool) {
-    (decided.binding.map(|at| decided.met[at].matched.rule), decided.is_allowed())
+fn outcome(decided: &RuleDecision) -> (Option<&str>, bool) {
+    (decided.binding.map(|at| &*decided.met[at].matched.rule.name), decided.is_allowed())
 }
 
 async fn left(store: &Store, id: &str, limit: &str) -> u64 {
@@ -88,7 +88,7 @@ async fn a_request_is_charged_to_all_rules_or_to_none() {
     let denied = limiter.decide(rules.matches(&request("bob", 60))).await.unwrap();
     assert_eq!(outcome(&denied), (Some("model"), false));
     assert_eq!(denied.retry_after(), Some(60 * SECOND));
-    assert_eq!(denied.denied().unwrap().matched.client.policy, "model");
+    assert_eq!(denied.denied().unwrap().matched.rule.client.policy, "model");
     assert_eq!(left(&store, "user:bob", "fixed-window 5/min").await, 5);
     assert_eq!(left(&store, "user:ann", "fixed-window 5/min").await, 4);
 }
@@ -194,4 +194,176 @@ async fn fallbacks_of_rules_decide_while_the_store_is_away() {
     }
     let refused = limiter.decide(rules.matches(&Request::new().user("bob"))).await;
     assert!(matches!(refused, Err(Error::Store(StoreError::NotDone(_)))), "{refused:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_cost_that_is_known_at_the_end_replaces_the_estimate() {
+    let rules = rules(
+        "
+        costs: { tokens: 30 }
+        rules:
+          - { name: user, id: 'user:{user}', limit: fixed-window 5/min }
+          - { name: model, id: 'model:{model}', cost: { requests: 1, tokens: tokens },
+              limit: 'requests: fixed-window 9/min + tokens: fixed-window 99/min' }
+          - { name: tokens, id: tokens, cost: tokens, limit: fixed-window 150/min, stored: true }
+        ",
+    );
+    const MODEL: &str = "requests: fixed-window 9/min + tokens: fixed-window 99/min";
+    let (_, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let stored = Limiter::stored(&store, StoredLimits::new());
+    let model = async || {
+        let limiter = Limiter::new(&store, MODEL.parse().unwrap());
+        let parts = limiter.peek("model:m", 0).await.unwrap().parts;
+        (parts[0].remaining, parts[1].remaining)
+    };
+    let tokens = async || stored.peek("tokens", 0).await.unwrap().remaining;
+    let ask = async |tokens: Option<u64>, user: &'static str| {
+        let request = Request::new().user(user).with("model", "m");
+        let request = tokens.into_iter().fold(request, |request, it| request.cost("tokens", it));
+        limiter.reserve(rules.matches(&request), "tokens", 60 * SECOND).await.unwrap()
+    };
+    let first = ask(Some(60), "ann").await;
+    assert_eq!((outcome(&first), first.estimate()), ((Some("user"), true), Some(60)));
+    assert_eq!((model().await, tokens().await), ((8, 39), 90));
+    limiter.commit(&first, 10).await.unwrap();
+    assert_eq!((model().await, tokens().await), ((8, 89), 140));
+    limiter.commit(&first, 10).await.unwrap();
+    assert_eq!((model().await, tokens().await), ((8, 89), 140), "it is settled once");
+    // By default the estimate is the amount in the file. What is not settled stays charged.
+    let second = ask(None, "ann").await;
+    assert_eq!(second.estimate(), Some(30));
+    assert_eq!((model().await, tokens().await), ((7, 59), 110));
+    // If another rule denies, all is given back.
+    for left in (0..3).rev() {
+        let one = ask(Some(1), "ann").await;
+        assert!(one.is_allowed());
+        assert_eq!(left_of(&one, "user"), left);
+    }
+    let (before, denied) = ((model().await, tokens().await), ask(Some(1), "ann").await);
+    assert_eq!((outcome(&denied), denied.estimate()), ((Some("user"), false), None));
+    assert_eq!((model().await, tokens().await), before);
+}
+
+/// What is left for a rule, by its own decision.
+fn left_of(decided: &RuleDecision, rule: &str) -> u64 {
+    let met = decided.met.iter().find(|met| met.matched.rule.name == rule).unwrap();
+    met.decision.as_ref().unwrap().remaining
+}
+
+const PRIORITIES: [(&str, usize); 4] = [("low", 5), ("none", 8), ("high", 9), ("critical", 10)];
+
+fn by_priority() -> Rules {
+    rules(
+        "
+        rules:
+          - { name: trial, id: trial, limit: fixed-window 99/min, priority: critical, shadow: true }
+          - { name: all, id: all, limit: fixed-window 99/min, fallback: open }
+          - { name: low, when: { priority: low }, id: low, limit: fixed-window 99/min, priority: low, fallback: open }
+          - { name: high, when: { priority: high }, id: high, limit: fixed-window 99/min, priority: high, fallback: open }
+          - { name: critical, when: { priority: critical }, id: critical, limit: unlimited }
+          - { name: urgent, when: { priority: critical }, id: urgent, limit: fixed-window 99/min, priority: critical,
+              fallback: open }
+          - { name: later, id: later, limit: fixed-window 99/min, fallback: open }
+        ",
+    )
+}
+
+/// The less important requests are refused first, before the store is asked; each place is free again once its decision
+/// is dropped.
+#[tokio::test(start_paused = true)]
+async fn a_process_at_its_bound_refuses_the_less_important_first() {
+    let rules = by_priority();
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory()).with_in_flight(10);
+    let ask = async |priority: &'static str| {
+        limiter.decide(rules.matches(&Request::new().with("priority", priority))).await.unwrap()
+    };
+    let mut served = Vec::new();
+    for (at, (priority, share)) in PRIORITIES.into_iter().enumerate() {
+        while served.len() < share {
+            let decided = ask(priority).await;
+            assert!(decided.is_allowed(), "{priority} beside {}", served.len());
+            served.push(decided);
+        }
+        for (refused, share) in &PRIORITIES[..=at] {
+            let calls = failing.calls();
+            let decided = ask(refused).await;
+            let shed = decided.shed.unwrap();
+            assert_eq!((shed.in_flight as usize, shed.share as usize), (served.len(), *share));
+            assert!(!decided.is_allowed() && decided.denied().is_none() && !shed.is_store_away);
+            assert_eq!(failing.calls(), calls, "the store is not asked");
+        }
+    }
+    // A place that was taken out is held for longer than the decision.
+    let place = served.pop().unwrap().take_place();
+    assert!(!ask("critical").await.is_allowed());
+    drop(place);
+    assert!(ask("critical").await.is_allowed());
+    served.clear();
+    assert!(ask("low").await.is_allowed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_store_is_away_a_process_serves_fewer() {
+    let rules = by_priority();
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory());
+    let limiter = limiter.with_in_flight(10).with_in_flight_while_away(4);
+    let ask = async |priority: &'static str| {
+        limiter.decide(rules.matches(&Request::new().with("priority", priority))).await.unwrap()
+    };
+    failing.always(Fate::NotDone);
+    for _ in 0..3 {
+        assert!(ask("low").await.is_allowed());
+    }
+    let served = [ask("low").await, ask("low").await];
+    assert!(served.iter().all(RuleDecision::is_allowed));
+    let shed = ask("low").await.shed.unwrap();
+    assert_eq!((shed.in_flight, shed.share, shed.is_store_away), (2, 2, true));
+    let more = [ask("none").await, ask("critical").await];
+    assert!(more.iter().all(RuleDecision::is_allowed));
+    assert!(ask("critical").await.shed.is_some());
+    drop(more);
+    // Once its answers count again, so does the other bound.
+    failing.always(Fate::Answered);
+    while ask("critical").await.met[1].decision.as_ref().unwrap().origin == Origin::Fallback {
+        tokio::time::advance(SECOND).await;
+    }
+    let decided = ask("low").await;
+    assert!(decided.is_allowed(), "{:?}", decided.shed);
+}
+
+/// A request whose future is dropped gives its place back, and so does one that is denied or gets no decision.
+#[tokio::test(start_paused = true)]
+async fn no_place_leaks() {
+    let rules = rules(
+        "
+        rules:
+          - { name: few, when: { few: true }, id: few, limit: fixed-window 1/min }
+          - { name: all, id: all, limit: fixed-window 999/min }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory()).with_in_flight(1);
+    let ask = |request| limiter.decide(rules.matches(&request));
+    for _ in 0..3 {
+        assert!(ask(Request::new().with("few", "1")).await.unwrap().shed.is_none());
+        failing.next([Fate::Misconfigured]);
+        assert!(ask(Request::new()).await.is_err());
+        failing.next([Fate::AnswerLost]);
+        let mut dropped = Box::pin(ask(Request::new()));
+        assert!(futures_poll(&mut dropped).is_none());
+        drop(dropped);
+    }
+    assert!(ask(Request::new()).await.unwrap().is_allowed());
+}
+
+/// Polls a future once.
+fn futures_poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(future).poll(&mut context) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    }
 }

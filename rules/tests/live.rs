@@ -22,7 +22,7 @@ fn file(limit: u64) -> String {
 }
 
 fn limit(rules: &Rules) -> Limit {
-    match rules.matches(&Request::new().user("42"))[0].limit {
+    match rules.matches(&Request::new().user("42"))[0].limit() {
         RuleLimit::Given(limit) => *limit,
         other => panic!("{other:?}"),
     }
@@ -42,7 +42,7 @@ impl Source {
         let rules = LiveRules::from_source("rules.toml", move || {
             read.content.lock().unwrap().clone().map(String::into_bytes).map_err(io::Error::from)
         });
-        let rules = rules.unwrap().with_observer(move |event| {
+        let rules = rules.unwrap().on_reload(move |event| {
             events.events.lock().unwrap().push(match event {
                 ReloadEvent::Replaced(rules) => format!("replaced: {}", limit(rules)),
                 ReloadEvent::Failed(error) => format!("failed: {error}"),
@@ -242,7 +242,7 @@ fn requests_see_whole_rules_while_the_file_is_replaced() {
                     let current = rules.current();
                     let matched = current.matches(&request);
                     let [one, other] = &matched[..] else { panic!("{matched:?}") };
-                    assert_eq!(one.limit, other.limit);
+                    assert_eq!(one.limit(), other.limit());
                 }
             });
         }

@@ -317,3 +317,39 @@ fn aliases_cannot_make_a_file_large() {
     let text = "rules:\n- {name: &n a, id: *n, limit: &l fixed-window 5/s}\n- {name: b, id: b, limit: *l}\n";
     assert_eq!(Rules::parse(text, Format::Yaml).unwrap().len(), 2);
 }
+
+#[test]
+fn costs_by_name_need_the_names_of_parts() {
+    toml(
+        "costs.tokens = 1\n\
+         [[rules]]\nname = 'a'\nid = 'a'\nlimit = 'requests: fixed-window 9/s + tokens: fixed-window 9/s'\n\
+         cost = { request = 1, ^tokns = 'tokens', tokens = ^'token' }\n\
+         [[rules]]\nname = 'b'\nid = 'b'\nlimit = 'fixed-window 9/s + fixed-window 9/min'\ncost = ^{ tokens = 1 }\n\
+         [[rules]]\nname = 'c'\nid = 'c'\nstored = true\ncost = ^{ tokens = 1 }\n\
+         [[rules]]\nname = 'd'\nid = 'd'\nlimit = 'x: fixed-window 9/s + y: fixed-window 9/min'\ncost = ^{ y = 10 }\n\
+         [[rules]]\nname = 'e'\nid = 'e'\nlimit = 'x: fixed-window 9/s + y: fixed-window 9/min'\ncost = ^{}\n"
+            .replace("{ request", "{ ^request")
+            .as_str(),
+        &[
+            "unknown part `request` of `requests: fixed-window 9/s + tokens: fixed-window 9/s`: did you mean `requests`?",
+            "unknown part `tokns` of",
+            "unknown cost `token`: did you mean `tokens`?",
+            "the parts of `fixed-window 9/s + fixed-window 9/min` have no names: expected one cost, a list by place",
+            "costs by name under a stored limit without a default",
+            "a cost of 10 is never admitted by `fixed-window 9/min`",
+            "no cost: expected a number, or one for each part",
+        ],
+    );
+}
+
+#[test]
+fn logs_of_one_limit_have_one_cost() {
+    let shared = "share their entries: expected one cost for all of them, at least 1";
+    toml(
+        "costs.n = 1\n\
+         [[rules]]\nname = 'a'\nid = 'a'\nlimit = 'sliding-log 9/s + sliding-log 90/h'\ncost = ^[1, 2]\n\
+         [[rules]]\nname = 'b'\nid = 'b'\nlimit = 'x: sliding-log 9/s + y: fixed-window 9/s'\ncost = ^{ y = 1 }\n\
+         [[rules]]\nname = 'c'\nid = 'c'\nlimit = 'sliding-log 9/s + sliding-log 90/h'\ncost = ['n', 'n']\n",
+        &[shared, shared],
+    );
+}

@@ -60,7 +60,7 @@ pub(crate) enum Change {
 /// A decision on requests, or a look at their limits.
 pub(crate) struct Outcome<'a> {
     /// The limits that the requests meet. One that was not asked has no decision.
-    pub(crate) met: Vec<(&'a Matched<'a>, Option<&'a Decision>)>,
+    pub(crate) met: Vec<(&'a Matched, Option<&'a Decision>)>,
     /// The index of the limit that binds.
     pub(crate) binding: Option<usize>,
     pub(crate) is_allowed: bool,
@@ -112,15 +112,15 @@ impl Gate {
         let mut decisions = Vec::new();
         for one in &matched {
             let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
-            decisions.push(match (one.limit, &one.costs) {
+            decisions.push(match (one.limit(), &one.costs) {
                 (RuleLimit::Blocked, _) => None,
                 (_, Costs::One(cost)) => Some(limiter.peek(&one.id, *cost).await?),
                 (_, Costs::Parts(costs)) => Some(limiter.peek_parts(&one.id, &costs[..]).await?),
             });
         }
         let met: Vec<_> = matched.iter().zip(decisions.iter().map(Option::as_ref)).collect();
-        let admits = |(one, decision): &(&Matched<'_>, Option<&Decision>)| {
-            one.shadow || decision.is_some_and(Decision::is_allowed)
+        let admits = |(one, decision): &(&Matched, Option<&Decision>)| {
+            one.rule.shadow || decision.is_some_and(Decision::is_allowed)
         };
         let denied = met.iter().position(|met| !admits(met));
         let least = |at: &usize| met[*at].1.map_or(u64::MAX, |decision| decision.remaining);
@@ -138,13 +138,13 @@ impl Gate {
         let matched = asked.matched(&rules);
         let mut after = Vec::new();
         for one in &matched {
-            after.push(match (one.limit, &one.costs) {
+            after.push(match (one.limit(), &one.costs) {
                 (RuleLimit::Blocked, _) | (_, Costs::One(0)) => None,
                 (_, Costs::One(cost)) => {
                     let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
                     Some(limiter.refund(&one.id, *cost).await?.after)
                 }
-                (_, Costs::Parts(_)) => return Err(Failure::CostsByPart(one.rule.to_owned())),
+                (_, Costs::Parts(_)) => return Err(Failure::CostsByPart(one.rule.name.clone())),
             });
         }
         let met = matched.iter().zip(after.iter().map(Option::as_ref)).collect();
@@ -160,7 +160,7 @@ impl Gate {
         let rules = self.0.rules();
         let mut ids = Vec::new();
         for one in asked.matched(&rules) {
-            if *one.limit == RuleLimit::Blocked {
+            if *one.limit() == RuleLimit::Blocked {
                 continue;
             }
             let limiter = self.0.limiter.limiter(&one).map_err(Error::from)?;
@@ -184,14 +184,14 @@ impl Gate {
         let rules = self.0.rules();
         let matched = asked.matched(&rules);
         let mut met: Vec<_> = matched.iter().map(|one| (one, None)).collect();
-        let blocks = |one: &Matched<'_>| *one.limit == RuleLimit::Blocked && !one.shadow;
+        let blocks = |one: &Matched| *one.limit() == RuleLimit::Blocked && !one.rule.shadow;
         if let Some(at) = matched.iter().position(blocks) {
             return Ok(answer(&Outcome { met, binding: Some(at), is_allowed: false }));
         }
         let (mut places, mut limiters) = (Vec::new(), Vec::new());
-        for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.shadow) {
-            if let RuleLimit::Stored(_) = one.limit {
-                return Err(Failure::StoredOnce(one.rule.to_owned()));
+        for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.rule.shadow) {
+            if let RuleLimit::Stored(_) = one.limit() {
+                return Err(Failure::StoredOnce(one.rule.name.clone()));
             }
             places.push(at);
             limiters.push((
@@ -221,15 +221,16 @@ impl Inner {
     }
 
     /// Gives back a decision that nobody has taken.
-    async fn give_back(&self, decided: &RuleDecision<'_>) {
+    async fn give_back(&self, decided: &RuleDecision) {
         metrics::counter!("lockage.server.given_back").increment(1);
         for met in &decided.met {
             let Some(decision) = &met.decision else { continue };
-            let is_charged = decision.is_allowed() && !met.matched.shadow;
+            let is_charged = decision.is_allowed() && !met.matched.rule.shadow;
             if !is_charged || decision.origin == Origin::Fallback {
                 continue;
             }
-            let Matched { id, costs, rule, .. } = &met.matched;
+            let Matched { id, costs, .. } = &met.matched;
+            let rule = &met.matched.rule.name;
             let (Costs::One(cost), Ok(limiter)) = (costs, self.limiter.limiter(&met.matched))
             else {
                 tracing::warn!(rule, "a cost by part was charged, and its answer came too late");
@@ -243,7 +244,7 @@ impl Inner {
 }
 
 impl<'a> Outcome<'a> {
-    fn of(decided: &'a RuleDecision<'a>) -> Self {
+    fn of(decided: &'a RuleDecision) -> Self {
         let met = decided.met.iter().map(|met| (&met.matched, met.decision.as_ref())).collect();
         Outcome { met, binding: decided.binding, is_allowed: decided.is_allowed() }
     }
@@ -251,25 +252,27 @@ impl<'a> Outcome<'a> {
     /// Returns whether this limit denies.
     pub(crate) fn denies(&self, at: usize) -> bool {
         let (matched, decision) = self.met[at];
-        let is_blocked = *matched.limit == RuleLimit::Blocked;
-        !self.is_allowed && !matched.shadow && decision.map_or(is_blocked, |it| !it.is_allowed())
+        let is_blocked = *matched.limit() == RuleLimit::Blocked;
+        !self.is_allowed
+            && !matched.rule.shadow
+            && decision.map_or(is_blocked, |it| !it.is_allowed())
     }
 }
 
 impl Asked {
-    fn matched<'a>(&'a self, rules: &'a Rules) -> Vec<Matched<'a>> {
+    fn matched(&self, rules: &Rules) -> Vec<Matched> {
         let mut matched = rules.matches_each(&self.requests);
         for Own { place, id, limit, cost } in &self.own {
             let costs = || Costs::One(*cost);
-            let is_replaced = |one: &&mut Matched<'_>| id.is_none() && one.request == *place;
+            let is_replaced = |one: &&mut Matched| id.is_none() && one.request == *place;
             let mut replaced = matched.iter_mut().filter(is_replaced).peekable();
             if replaced.peek().is_some() {
-                replaced.for_each(|one| (one.limit, one.costs) = (limit, costs()));
+                replaced.for_each(|one| one.replace_limit(limit.clone(), costs()));
                 continue;
             }
             // No id of a rule has a `#` before its first value.
             let id = id.clone().unwrap_or_else(|| format!("limit#{}", self.requests[*place].id()));
-            let mut own = Matched::new("", id, limit, costs());
+            let mut own = Matched::new(id, limit.clone(), costs());
             own.request = *place;
             matched.push(own);
         }

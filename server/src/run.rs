@@ -181,7 +181,7 @@ fn live_rules(path: &std::path::PathBuf) -> Result<Arc<LiveRules>> {
         metrics::gauge!("lockage.server.rules.current").set(is_current);
     };
     metrics::gauge!("lockage.server.rules.current").set(1.0);
-    Ok(Arc::new(rules.with_observer(observer)))
+    Ok(Arc::new(rules.on_reload(observer)))
 }
 
 /// Reads the file of rules when it has changed, and on SIGHUP.

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{DecisionEvent, LeaseEvent, Observer, StoreCallEvent};
+use super::{DecisionEvent, LeaseEvent, Observer, RulesEvent, StoreCallEvent};
 
 /// An observer that is bound to its subject, and whose panics cost it one event each. The panic hook has reported them.
 ///
@@ -29,6 +29,10 @@ impl Observer for Isolated {
 
     fn lease(&self, event: &LeaseEvent<'_>) {
         self.call(|observer| observer.lease(event));
+    }
+
+    fn rules(&self, event: &RulesEvent<'_>) {
+        self.call(|observer| observer.rules(event));
     }
 
     fn now(&self) -> Option<Duration> {

@@ -8,6 +8,7 @@
 //! | [`DecisionEvent`] | [`Limiter::with_observer`](crate::Limiter::with_observer) | a policy |
 //! | [`LeaseEvent`] | [`Locks::with_observer`](crate::Locks::with_observer) | a family |
 //! | [`StoreCallEvent`] | [`ObservedStore`] | a store |
+//! | [`RulesEvent`] | `LiveRules` and `RuleLimiter` of `lockage-rules` | a file, a rule |
 //!
 //! Names come from the program's configuration, so there are few of them, and they may label metrics. Ids and keys come
 //! from callers: never make labels of them.
@@ -86,6 +87,11 @@ pub trait Observer: Send + Sync + 'static {
         let _ = event;
     }
 
+    /// Rules in a file came into force or were refused, or refused a request without a decision.
+    fn rules(&self, event: &RulesEvent<'_>) {
+        let _ = event;
+    }
+
     /// Returns the time since some fixed moment, which measures decisions and calls of stores; `None` if they are not
     /// measured. It is read twice for each. The default is the system's monotonic clock, and `None` on
     /// `wasm32-unknown-unknown`, which has none.
@@ -111,6 +117,8 @@ pub enum Subject<'a> {
     Family(&'a str),
     /// The store of this name.
     Store(&'a str),
+    /// The rules of this file, or of any.
+    Rules(Option<&'a str>),
 }
 
 /// A request got its decision, or an error in its place. There is one event for each cost that a call charges, of any
@@ -239,6 +247,41 @@ pub enum LeaseChange<'a> {
     },
 }
 
+/// An event of rules in a file.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum RulesEvent<'a> {
+    /// The rules of a file are in force: at first, or in place of others.
+    InForce {
+        /// The file.
+        file: &'a str,
+        /// The number of its rules.
+        rules: usize,
+    },
+    /// A file cannot be read, or has mistakes. The rules in force stay. A content is refused once.
+    Refused {
+        /// The file.
+        file: &'a str,
+        /// Why.
+        error: &'a (dyn std::error::Error + 'static),
+    },
+    /// A file is again the one whose rules are in force.
+    Recovered {
+        /// The file.
+        file: &'a str,
+    },
+    /// A rule without a limit refused a request.
+    Blocked {
+        /// The rule.
+        rule: &'a str,
+    },
+    /// A request was refused, since too many are served for its priority.
+    Shed {
+        /// The priority.
+        priority: &'static str,
+    },
+}
+
 impl LeaseKind {
     /// Returns its name, as in labels: `lock`, `semaphore`, `read` or `write`.
     pub fn as_str(self) -> &'static str {
@@ -264,6 +307,10 @@ impl<O: Observer + ?Sized> Observer for Arc<O> {
         (**self).lease(event);
     }
 
+    fn rules(&self, event: &RulesEvent<'_>) {
+        (**self).rules(event);
+    }
+
     fn now(&self) -> Option<Duration> {
         (**self).now()
     }
@@ -287,6 +334,10 @@ impl Observer for Vec<Arc<dyn Observer>> {
         self.iter().for_each(|observer| observer.lease(event));
     }
 
+    fn rules(&self, event: &RulesEvent<'_>) {
+        self.iter().for_each(|observer| observer.rules(event));
+    }
+
     fn now(&self) -> Option<Duration> {
         self.iter().find_map(|observer| observer.now())
     }
@@ -297,8 +348,8 @@ impl Observer for Vec<Arc<dyn Observer>> {
     }
 }
 
-/// Returns the observer that is bound to this subject. Its panics are contained.
-pub(crate) fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
+/// Returns the observer that is bound to this subject, for packages that report its events. Its panics are contained.
+pub fn bind(observer: impl Observer, subject: Subject<'_>) -> Arc<dyn Observer> {
     Arc::new(Isolated(observer.bound_to(subject).unwrap_or_else(|| Arc::new(observer))))
 }
 

@@ -161,10 +161,10 @@ impl Decided {
                 _ => None,
             };
             Met {
-                rule: matched.rule.to_owned(),
+                rule: matched.rule.name.clone(),
                 id: matched.id.clone(),
                 verdict: match denied_by {
-                    _ if *matched.limit == RuleLimit::Blocked => "blocked",
+                    _ if *matched.limit() == RuleLimit::Blocked => "blocked",
                     None => "not_asked",
                     Some(Verdict::Allowed) => "allowed",
                     Some(Verdict::Denied { .. }) if decision.is_some_and(Decision::is_blocked) => {
@@ -173,7 +173,7 @@ impl Decided {
                     Some(Verdict::Denied { .. }) => "denied",
                     Some(Verdict::Never) => "never",
                 },
-                shadow: matched.shadow,
+                shadow: matched.rule.shadow,
                 limit: decision.map(|it| it.limit),
                 remaining: decision.map(|it| it.remaining),
                 reset_after_ms: decision.map(|it| ms(it.reset_after)),

@@ -95,7 +95,7 @@ impl Gate {
             expires_at: Timestamp::from_micros(held.expires_at_us)
                 .map_err(|error| Failure::Invalid(error.to_string()))?,
         };
-        let matched = Matched::new("", held.id.clone(), &limit, Costs::One(cost));
+        let matched = Matched::new(held.id.clone(), limit, Costs::One(cost));
         let limiter = self.0.limiter.limiter(&matched).map_err(Error::from)?;
         Ok(match limiter.commit(&held.id, &reservation, cost).await? {
             Settlement::Settled { .. } => Settled::Done,
@@ -129,12 +129,12 @@ impl super::Inner {
     /// Returns the limit that denies, with its decision.
     async fn reserve(
         &self,
-        matched: &[Matched<'_>],
+        matched: &[Matched],
         hold: Duration,
         reserved: &mut Vec<Reserved>,
     ) -> Result<Option<(usize, Option<Decision>)>, Failure> {
-        for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.shadow) {
-            if *one.limit == RuleLimit::Blocked {
+        for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.rule.shadow) {
+            if *one.limit() == RuleLimit::Blocked {
                 return Ok(Some((at, None)));
             }
             let limiter = self.limiter.limiter(one).map_err(Error::from)?;
@@ -155,9 +155,9 @@ impl super::Inner {
 
 impl Reserved {
     /// Returns it as its caller keeps it; `None` for a fallback's decision, which has nothing to settle.
-    fn held(&self, matched: &[Matched<'_>]) -> Option<Held> {
+    fn held(&self, matched: &[Matched]) -> Option<Held> {
         let (one, reservation) = (&matched[self.at], self.reservation?);
-        let limit = match one.limit {
+        let limit = match one.limit() {
             RuleLimit::Given(limit) => Some(limit.to_string()),
             _ => None,
         };
@@ -170,7 +170,7 @@ impl Reserved {
         })
     }
 
-    async fn cancel(reserved: &[Reserved], matched: &[Matched<'_>]) {
+    async fn cancel(reserved: &[Reserved], matched: &[Matched]) {
         for Reserved { at, limiter, reservation, .. } in reserved {
             let Some(reservation) = reservation else { continue };
             if let Err(error) = limiter.cancel(&matched[*at].id, reservation).await {

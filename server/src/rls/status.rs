@@ -49,7 +49,7 @@ pub(super) fn part(outcome: &Outcome<'_>, descriptors: usize) -> Part {
         statuses,
         headers: headers.into_iter().collect(),
         metadata: binding.map(|(matched, decision)| metadata(matched, decision, wait)),
-        message: denied.and_then(|(matched, _)| matched.client.message.clone()),
+        message: denied.and_then(|(matched, _)| matched.rule.client.message.clone()),
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn seconds(unit: Unit) -> Option<u64> {
 fn status(outcome: &Outcome<'_>, place: usize) -> Status {
     let is_met = |at: &usize| {
         let (matched, _) = outcome.met[*at];
-        matched.request == place && !matched.shadow
+        matched.request == place && !matched.rule.shadow
     };
     let tightest = |at: &usize| {
         let remaining = outcome.met[*at].1.map_or(u64::MAX, |decision| decision.remaining);
@@ -94,9 +94,9 @@ fn retry_after(decision: &Decision) -> Option<Duration> {
     }
 }
 
-fn current_limit(matched: &Matched<'_>, decision: Option<&Decision>) -> Option<CurrentLimit> {
-    let name = matched.client.policy.clone();
-    let limit = match matched.limit {
+fn current_limit(matched: &Matched, decision: Option<&Decision>) -> Option<CurrentLimit> {
+    let name = matched.rule.client.policy.clone();
+    let limit = match matched.limit() {
         RuleLimit::Given(limit) => limit,
         // It is stored, and only its capacity is known here.
         RuleLimit::Stored(_) => {
@@ -139,13 +139,13 @@ fn rate(limit: &Limit) -> (u64, Unit) {
 
 /// Returns the limit that binds, for access logs and later filters.
 fn metadata(
-    matched: &Matched<'_>,
+    matched: &Matched,
     decision: Option<&Decision>,
     retry_after: Option<Duration>,
 ) -> Struct {
     let number = |number: f64| Value { kind: Some(Kind::NumberValue(number)) };
     let text = |text: &str| Value { kind: Some(Kind::StringValue(text.to_owned())) };
-    let mut fields = BTreeMap::from([("rule".to_owned(), text(matched.rule))]);
+    let mut fields = BTreeMap::from([("rule".to_owned(), text(&matched.rule.name))]);
     fields.insert("id".to_owned(), text(&matched.id));
     if let Some(decision) = decision {
         fields.insert("remaining".to_owned(), number(decision.remaining as f64));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{ArgGroup, Args, ValueEnum};
 use lockage_rules::{
-    Costs, LoadError, Matched, Mistakes, Priority, Request, RuleFallback, RuleLimit, Rules, import,
+    Costs, LoadError, Matched, Mistakes, Request, RuleFallback, RuleLimit, Rules, import,
 };
 use serde::Serialize;
 
@@ -76,7 +76,7 @@ pub(super) fn run(args: &RulesArgs) -> Result<()> {
         for (key, value) in &pairs {
             request = request.with_text(key, value).with_context(|| format!("in {line:?}"))?;
         }
-        let meets = rules.matches(&request).iter().map(Meets::of).collect();
+        let meets = rules.matches(&request).into_iter().map(Meets::of).collect();
         answers.push(Answer { request: line, meets });
     }
     match args.json {
@@ -164,12 +164,12 @@ fn pairs(line: &str) -> Result<Vec<(String, String)>> {
 #[derive(Serialize)]
 struct Answer<'a> {
     request: &'a str,
-    meets: Vec<Meets<'a>>,
+    meets: Vec<Meets>,
 }
 
 #[derive(Serialize)]
-struct Meets<'a> {
-    rule: &'a str,
+struct Meets {
+    rule: String,
     id: String,
     limit: String,
     costs: Vec<u64>,
@@ -178,12 +178,12 @@ struct Meets<'a> {
     priority: &'static str,
 }
 
-impl<'a> Meets<'a> {
-    fn of(matched: &Matched<'a>) -> Self {
+impl Meets {
+    fn of(matched: Matched) -> Self {
+        let rule = &matched.rule;
         Meets {
-            rule: matched.rule,
-            id: matched.id.clone(),
-            limit: match matched.limit {
+            rule: rule.name.clone(),
+            limit: match matched.limit() {
                 RuleLimit::Given(limit) => limit.to_string(),
                 RuleLimit::Stored(None) => "stored".to_owned(),
                 RuleLimit::Stored(Some(default)) => format!("stored, or {default}"),
@@ -193,18 +193,14 @@ impl<'a> Meets<'a> {
                 Costs::One(cost) => vec![*cost],
                 Costs::Parts(costs) => costs.to_vec(),
             },
-            shadow: matched.shadow,
-            fallback: matched.fallback.map(|fallback| match fallback {
+            shadow: rule.shadow,
+            fallback: rule.fallback.map(|fallback| match fallback {
                 RuleFallback::Open => "open".to_owned(),
                 RuleFallback::Closed => "closed".to_owned(),
                 RuleFallback::LocalShare(shares) => format!("local-share {shares}"),
             }),
-            priority: match matched.priority {
-                Priority::Low => "low",
-                Priority::High => "high",
-                Priority::Critical => "critical",
-                _ => "normal",
-            },
+            priority: rule.priority.unwrap_or_default().name(),
+            id: matched.id,
         }
     }
 

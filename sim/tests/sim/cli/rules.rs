@@ -38,8 +38,7 @@ fn requests_of_arguments_and_of_a_file_meet_their_limits() {
     let output = run_with(&args, samples);
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     let limit = "token-bucket 600/min burst 100, cost 1, fallback local-share 4";
-    let chat =
-        "token-bucket 60/min burst 10 + token-bucket 90000/min burst 90000, cost 1 + 950, shadow";
+    let chat = "requests: token-bucket 60/min burst 10 + tokens: token-bucket 90000/min burst 90000, cost 1 + 950, shadow";
     let expected = format!(
         "{request}\n  requests: user:42, {limit}\n  chat: chat:a%20b,42, {chat}\n\
          address=192.0.2.7\n  banned: banned, blocked, cost 1\nroute=/\n  no limit\n"
