@@ -36,6 +36,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap(); }
 //! ```
 //!
+//! Rules in a file have the same observers: `RuleLimiter::with_observer` reports each rule's decisions with its name as the
+//! policy, and `LiveRules::with_observer` the changes of the file.
+//!
 //! # Metrics
 //!
 //! Times are in seconds. Label values are names that the program gives with an observer, and the words below: never ids
@@ -50,6 +53,10 @@
 //! | `lockage.rate_limiting.active_request_leases` | up-down counter: held permits of semaphores | `policy`, the family |
 //! | `lockage.store.operation.duration` | histogram, [`DECISION_BUCKETS`] | `store`, `command`, `outcome` |
 //! | `lockage.store.available` | gauge: 1, or 0 after [`AWAY_AFTER`] calls in a row without an answer | `store` |
+//! | `lockage.rules.reloads` | counter | `file`, `result` |
+//! | `lockage.rules.valid` | gauge: 1, or 0 while the file cannot be read or has mistakes | `file` |
+//! | `lockage.rules.blocked` | counter: requests that a rule blocked | `rule` |
+//! | `lockage.rules.shed` | counter: requests refused for more important ones | `priority` |
 //! | `lockage.lock.acquisitions` | counter | `family`, `result` |
 //! | `lockage.lock.losses` | counter | `family`, `result` |
 //! | `lockage.lock.wait.duration` | histogram, [`WAIT_BUCKETS`]: waits that ended in an acquire | `family` |
@@ -61,6 +68,7 @@
 //! | `source` | `store`, `deny_cache`, `prefetch`, `fallback`, `line`, or `none` for an error |
 //! | `command` | the name of a script, such as `limiter_acquire`, or `listen` |
 //! | `outcome` | `ok`, `timed_out`, `dropped`, or an error |
+//! | `result` of a reload | `in_force`, `refused`, `recovered` |
 //! | `result` of an acquisition | `acquired`, `busy`, or an error |
 //! | `result` of a loss | `expired`, `refused`, `closed`, `held_too_long` |
 //! | an error | `refused`, `misconfigured`, `not_done`, `unknown`: see [`ErrorKind`](lockage::observer::ErrorKind) |

@@ -8,7 +8,8 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use lockage::observer::{
-    DecisionEvent, LeaseChange, LeaseEvent, LeaseKind, Observer, StoreCallEvent, Subject,
+    DecisionEvent, LeaseChange, LeaseEvent, LeaseKind, Observer, RulesEvent, StoreCallEvent,
+    Subject,
 };
 
 use crate::availability::{Availability, Shown};
@@ -46,6 +47,9 @@ pub(crate) struct Meters<B: Backend> {
     policies: ByName<Policy<B>>,
     families: ByName<Family<B>>,
     stores: ByName<Store<B>>,
+    files: ByName<RulesFile<B>>,
+    blocked: ByName<B::Counter>,
+    shed: ByName<B::Counter>,
 }
 
 impl<B: Backend> Meters<B> {
@@ -56,6 +60,9 @@ impl<B: Backend> Meters<B> {
             policies: ByName::default(),
             families: ByName::default(),
             stores: ByName::default(),
+            files: ByName::default(),
+            blocked: ByName::default(),
+            shed: ByName::default(),
         }
     }
 
@@ -109,6 +116,33 @@ impl<B: Backend> Observer for Meters<B> {
 
     fn lease(&self, event: &LeaseEvent<'_>) {
         self.family(event.family).lease(event);
+    }
+
+    fn rules(&self, event: &RulesEvent<'_>) {
+        let reload = |file: &str, result: &'static str| {
+            let labels = [("file", file), ("result", result)];
+            let RulesFile { reloads, valid } = &*self.files.get(file, || RulesFile {
+                reloads: ByName::default(),
+                valid: self.backend.gauge(&names::RULES_VALID, &labels[..1]),
+            });
+            B::set(valid, u32::from(result != "refused"));
+            let counter = || self.backend.counter(&names::RELOADS, &labels);
+            B::count(&reloads.get(result, counter), 1);
+        };
+        match *event {
+            RulesEvent::InForce { file, .. } => reload(file, "in_force"),
+            RulesEvent::Refused { file, .. } => reload(file, "refused"),
+            RulesEvent::Recovered { file } => reload(file, "recovered"),
+            RulesEvent::Blocked { rule } => {
+                let new = || self.backend.counter(&names::RULES_BLOCKED, &[("rule", rule)]);
+                B::count(&self.blocked.get(rule, new), 1);
+            }
+            RulesEvent::Shed { priority } => {
+                let new = || self.backend.counter(&names::RULES_SHED, &[("priority", priority)]);
+                B::count(&self.shed.get(priority, new), 1);
+            }
+            _ => {}
+        }
     }
 
     fn now(&self) -> Option<Duration> {
@@ -224,6 +258,13 @@ impl<B: Backend> Family<B> {
     }
 }
 
+/// The metrics of one file of rules.
+struct RulesFile<B: Backend> {
+    /// By result.
+    reloads: ByName<B::Counter>,
+    valid: B::Gauge,
+}
+
 /// One store's metrics.
 struct Store<B: Backend> {
     backend: Arc<B>,
@@ -287,6 +328,10 @@ macro_rules! observes {
 
             fn lease(&self, event: &LeaseEvent<'_>) {
                 self.0.lease(event);
+            }
+
+            fn rules(&self, event: &RulesEvent<'_>) {
+                self.0.rules(event);
             }
 
             fn now(&self) -> Option<Duration> {

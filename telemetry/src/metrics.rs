@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::metrics::{Counter, Gauge, Histogram, Key, KeyName, Level, Metadata, Recorder, Unit};
-use lockage::observer::{DecisionEvent, LeaseEvent, Observer, StoreCallEvent, Subject};
+use lockage::observer::{DecisionEvent, LeaseEvent, Observer, RulesEvent, StoreCallEvent, Subject};
 
 use crate::meters::{Backend, Label, Meters};
 use crate::names::Metric;

@@ -57,6 +57,10 @@ metrics! {
     ACTIVE_REQUEST_LEASES = "rate_limiting.active_request_leases", "Permits of semaphores that are held";
     OPERATION_DURATION = "store.operation.duration", "Time of one call of a store";
     AVAILABLE = "store.available", "Whether a store answers";
+    RELOADS = "rules.reloads", "Contents of a file of rules, by whether they are in force";
+    RULES_VALID = "rules.valid", "Whether a file of rules is the one in force";
+    RULES_BLOCKED = "rules.blocked", "Requests that a rule without a limit refused";
+    RULES_SHED = "rules.shed", "Requests refused for others of a higher priority";
     ACQUISITIONS = "lock.acquisitions", "Attempts to acquire a lock, by their end";
     LOSSES = "lock.losses", "Locks that were lost, by why";
     WAIT_DURATION = "lock.wait.duration", "Time until a lock was acquired";

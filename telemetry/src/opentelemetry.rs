@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::opentelemetry::KeyValue;
 use ::opentelemetry::metrics::{AsyncInstrument, Histogram, Meter};
-use lockage::observer::{DecisionEvent, LeaseEvent, Observer, StoreCallEvent, Subject};
+use lockage::observer::{DecisionEvent, LeaseEvent, Observer, RulesEvent, StoreCallEvent, Subject};
 
 use crate::BUCKETS;
 use crate::meters::{Backend, Label, Meters};
@@ -75,7 +75,9 @@ impl Instruments {
         let mut series = |metric: &Metric| {
             Arc::clone(numbers.entry(metric.name).or_insert_with(Arc::<Series>::default))
         };
-        for metric in [names::REQUESTS, names::COST, names::ACQUISITIONS, names::LOSSES] {
+        let rules = [names::RELOADS, names::RULES_BLOCKED, names::RULES_SHED];
+        let others = [names::REQUESTS, names::COST, names::ACQUISITIONS, names::LOSSES];
+        for metric in others.into_iter().chain(rules) {
             let all = series(&metric);
             let counter = meter.u64_observable_counter(metric.name);
             let counter = counter.with_description(metric.about);
@@ -85,9 +87,11 @@ impl Instruments {
         let up_down = meter.i64_observable_up_down_counter(metric.name);
         let up_down = up_down.with_description(metric.about);
         up_down.with_callback(move |it| all.observe(it, |number| number)).build();
-        let (metric, all) = (names::AVAILABLE, series(&names::AVAILABLE));
-        let gauge = meter.u64_observable_gauge(metric.name).with_description(metric.about);
-        gauge.with_callback(move |it| all.observe(it, whole)).build();
+        for metric in [names::AVAILABLE, names::RULES_VALID] {
+            let all = series(&metric);
+            let gauge = meter.u64_observable_gauge(metric.name).with_description(metric.about);
+            gauge.with_callback(move |it| all.observe(it, whole)).build();
+        }
 
         let histogram = |(name, buckets): (&'static str, &[f64])| {
             let histogram = meter.f64_histogram(name).with_unit("s");

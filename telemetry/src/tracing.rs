@@ -8,8 +8,8 @@ use std::time::Duration;
 use ::tracing::{Level, debug, enabled, error, info, trace, warn};
 use lockage::locks::Loss;
 use lockage::observer::{
-    CallResult, DecisionEvent, ErrorKind, LeaseChange, LeaseEvent, Observer, StoreCallEvent,
-    Subject,
+    CallResult, DecisionEvent, ErrorKind, LeaseChange, LeaseEvent, Observer, RulesEvent,
+    StoreCallEvent, Subject,
 };
 
 use crate::availability::{Availability, Shown};
@@ -24,9 +24,9 @@ const MISCONFIGURED_EVERY: Duration = Duration::from_secs(60);
 /// | level | of |
 /// |---|---|
 /// | `ERROR` | a call that fails until someone changes something: the key holds something else, or no limit is stored; at most once a minute for each policy and store, and otherwise at `DEBUG` |
-/// | `WARN` | a store that is away ([`AWAY_AFTER`](crate::AWAY_AFTER)), once; a lock that was lost |
-/// | `INFO` | a store that is back, once |
-/// | `DEBUG` | each decision, and each change of a lease |
+/// | `WARN` | a store that is away ([`AWAY_AFTER`](crate::AWAY_AFTER)), once; a lock that was lost; a file of rules that cannot be used, once |
+/// | `INFO` | a store that is back, once; rules that are in force |
+/// | `DEBUG` | each decision, each request that rules refuse without one, and each change of a lease |
 /// | `TRACE` | each call of a store |
 ///
 /// Denials are at `DEBUG` only, so that no caller can fill a log. Ids and keys are included only
@@ -69,6 +69,10 @@ impl Observer for Tracing {
 
     fn lease(&self, event: &LeaseEvent<'_>) {
         self.0.lease(event);
+    }
+
+    fn rules(&self, event: &RulesEvent<'_>) {
+        self.0.rules(event);
     }
 
     fn now(&self) -> Option<Duration> {
@@ -162,6 +166,22 @@ impl Observer for Bound {
                 debug!(target: "lockage", family, kind, key, %error, "lock not renewed");
             }
             ref change => debug!(target: "lockage", family, kind, key, permits, ?change, "lock"),
+        }
+    }
+
+    fn rules(&self, event: &RulesEvent<'_>) {
+        match *event {
+            RulesEvent::InForce { file, rules } => {
+                info!(target: "lockage", file, rules, "rules in force");
+            }
+            RulesEvent::Refused { file, error } => {
+                let error = ::tracing::field::display(error);
+                warn!(target: "lockage", file, error, "file of rules refused: those in force stay");
+            }
+            RulesEvent::Recovered { file } => {
+                info!(target: "lockage", file, "file of rules recovered")
+            }
+            ref refused => debug!(target: "lockage", ?refused, "request refused by rules"),
         }
     }
 

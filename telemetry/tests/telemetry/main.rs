@@ -2,5 +2,6 @@
 
 mod opentelemetry;
 mod prometheus;
+mod rules;
 mod run;
 mod tracing;

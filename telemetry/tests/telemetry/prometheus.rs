@@ -9,7 +9,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use super::run::{Outage, run};
 
 /// The values that Prometheus reads, by name and labels.
-struct Page(BTreeMap<(String, BTreeMap<String, String>), f64>);
+pub(super) struct Page(BTreeMap<(String, BTreeMap<String, String>), f64>);
 
 impl Page {
     fn read(text: &str) -> Self {
@@ -28,7 +28,7 @@ impl Page {
     }
 
     /// The sum of all series of this name that have these labels.
-    fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+    pub(super) fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
         let name = format!("lockage_{name}");
         let has = |own: &BTreeMap<String, String>| {
             labels.iter().all(|(label, word)| own.get(*label).is_some_and(|own| own == word))
@@ -49,7 +49,7 @@ impl Page {
 }
 
 /// Serves the metrics of an observer on a free port.
-fn serve() -> (Metrics, SocketAddr) {
+pub(super) fn serve() -> (Metrics, SocketAddr) {
     let mut builder = PrometheusBuilder::new().with_recommended_naming(true);
     for (name, buckets) in BUCKETS {
         builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), buckets).unwrap();
@@ -70,7 +70,7 @@ fn serve() -> (Metrics, SocketAddr) {
 }
 
 /// Reads `/metrics` over HTTP, as Prometheus does.
-fn scrape(address: SocketAddr) -> Page {
+pub(super) fn scrape(address: SocketAddr) -> Page {
     let connect = || TcpStream::connect(address).ok();
     // The listener may not be ready yet.
     let mut stream = std::iter::repeat_with(connect).flatten().next().unwrap();
@@ -162,7 +162,8 @@ async fn histograms_have_their_buckets() {
 #[tokio::test(start_paused = true)]
 async fn the_board_and_the_exporter_have_the_same_metrics() {
     let (metrics, address) = serve();
-    run(metrics, 1).await;
+    run(metrics.clone(), 1).await;
+    super::rules::run(metrics).await;
     let page = scrape(address);
     let board = Path::new(env!("CARGO_MANIFEST_DIR")).join("grafana.json");
     let board: serde_json::Value =

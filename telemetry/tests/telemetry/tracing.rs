@@ -7,7 +7,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use super::run::{Outage, run};
 
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Lines {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
@@ -28,7 +28,7 @@ impl MakeWriter<'_> for Lines {
 }
 
 impl Lines {
-    fn subscribe(&self, level: tracing::Level) -> tracing::subscriber::DefaultGuard {
+    pub(super) fn subscribe(&self, level: tracing::Level) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::fmt()
             .with_max_level(level)
             .with_writer(self.clone())
@@ -37,7 +37,7 @@ impl Lines {
         tracing::subscriber::set_default(subscriber)
     }
 
-    fn all(&self) -> Vec<String> {
+    pub(super) fn all(&self) -> Vec<String> {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         text.lines().map(|line| line.trim_start().to_owned()).collect()
     }
