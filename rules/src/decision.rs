@@ -103,10 +103,9 @@ impl RuleDecision {
         }
     }
 
-    /// Returns the priority of the request: that of the first rule that has one, of those that are enforced.
+    /// Returns the priority of the request: see [`Priority::of`].
     pub fn priority(&self) -> Priority {
-        let mut enforced = self.met.iter().map(|met| &met.matched.rule).filter(|rule| !rule.shadow);
-        enforced.find_map(|rule| rule.priority).unwrap_or_default()
+        Priority::of_rules(self.met.iter().map(|met| &*met.matched.rule))
     }
 
     /// Returns the estimate that was [reserved](crate::RuleLimiter::reserve), and is to be settled.
@@ -115,7 +114,8 @@ impl RuleDecision {
         self.met[first.at].matched.amount_of(self.estimate.as_ref()?)
     }
 
-    /// Takes the request's place among those that are served at once, to hold it longer than the decision.
+    /// Takes the request's place among those that are served at once, to hold it longer than the decision. There is none
+    /// without a bound.
     pub fn take_place(&mut self) -> Option<Place> {
         self.place.take()
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::rule::{Matched, Rule};
 use crate::settings::Priority;
 
 /// After this many requests in a row without an answer, the store counts as away.
@@ -47,14 +48,17 @@ impl InFlight {
         InFlight { most: u32::MAX, most_while_away: u32::MAX, served, silent }
     }
 
-    /// Takes a place.
-    pub(crate) fn take(&self, priority: Priority) -> Result<Place, Shed> {
+    /// Takes a place, if there is a bound.
+    pub(crate) fn take(&self, priority: Priority) -> Result<Option<Place>, Shed> {
+        if self.most.min(self.most_while_away) == u32::MAX {
+            return Ok(None);
+        }
         let is_store_away = self.silent.load(Ordering::Relaxed) >= AWAY_AFTER;
         let most = if is_store_away { self.most.min(self.most_while_away) } else { self.most };
         let share = priority.share(most);
         let one_more = |served: u32| (served < share).then_some(served + 1);
         match self.served.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {
-            Ok(_) => Ok(Place(Arc::clone(&self.served))),
+            Ok(_) => Ok(Some(Place(Arc::clone(&self.served)))),
             Err(in_flight) => Err(Shed { priority, in_flight, share, is_store_away }),
         }
     }
@@ -81,6 +85,17 @@ impl Drop for Place {
 }
 
 impl Priority {
+    /// Returns the priority of a request that meets these rules: that of the first one that has one, of those that are
+    /// enforced.
+    pub fn of(matched: &[Matched]) -> Priority {
+        Priority::of_rules(matched.iter().map(|matched| &*matched.rule))
+    }
+
+    pub(crate) fn of_rules<'r>(rules: impl Iterator<Item = &'r Rule>) -> Priority {
+        let mut enforced = rules.filter(|rule| !rule.shadow);
+        enforced.find_map(|rule| rule.priority).unwrap_or_default()
+    }
+
     /// Returns the part of a bound that may be full before requests of this priority are refused, rounded up.
     fn share(self, most: u32) -> u32 {
         let (part, of) = match self {

@@ -11,10 +11,10 @@ use lockage::store::{BlockingStore, ConfigError, HasTimeout};
 use lockage::{Decision, Error, Limiter};
 
 use crate::decision::{Met, Open, RuleDecision};
-use crate::in_flight::InFlight;
+use crate::in_flight::{InFlight, Place, Shed};
 use crate::limits::RuleLimit;
 use crate::rule::{Costs, Matched};
-use crate::settings::RuleFallback;
+use crate::settings::{Priority, RuleFallback};
 
 /// How long a stored limit is charged on approval, while the others of a request are asked.
 const HOLD: Duration = Duration::from_secs(30);
@@ -111,8 +111,7 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     }
 
     /// Bounds the requests that this process serves at once: each has a place from [`decide`](Self::decide) until its
-    /// decision, or the [`Place`](crate::Place) taken out of it, is dropped. A request is refused ([`Shed`](crate::Shed)),
-    /// before the store is asked, if too many places are taken for its priority, by requests of any priority:
+    /// decision, or the [`Place`] taken out of it, is dropped. A request is refused ([`Shed`]), before the store is asked, if too many places are taken for its priority, by requests of any priority:
     ///
     /// | priority | is refused with this part of the places taken |
     /// |---|---|
@@ -182,6 +181,19 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         result
     }
 
+    /// Takes a place among the requests that are served at once, for one that goes ahead without a decision; `None` without
+    /// a bound.
+    ///
+    /// # Errors
+    /// [`Shed`], if too many are served for this priority.
+    pub fn take_place(&self, priority: Priority) -> Result<Option<Place>, Shed> {
+        let taken = self.in_flight.take(priority);
+        if taken.is_err() {
+            self.report(&RulesEvent::Shed { priority: priority.name() });
+        }
+        taken
+    }
+
     async fn decide_all(
         &self,
         matched: Vec<Matched>,
@@ -194,12 +206,9 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             self.report(&RulesEvent::Blocked { rule: &decided.met[at].matched.rule.name });
             return Ok(decided.deny(at));
         }
-        match self.in_flight.take(decided.priority()) {
-            Ok(place) => decided.place = Some(place),
-            Err(shed) => {
-                self.report(&RulesEvent::Shed { priority: shed.priority.name() });
-                return Ok(decided.shed(shed));
-            }
+        match self.take_place(decided.priority()) {
+            Ok(place) => decided.place = place,
+            Err(shed) => return Ok(decided.shed(shed)),
         }
         decided.estimate = estimate.map(|(name, _)| name.into());
         let outcome = self.charge(&mut decided, estimate).await;

@@ -110,10 +110,10 @@ impl Settings {
         costs: &[(String, u64)],
         report: &mut Report<'_>,
     ) -> Self {
-        let mut settings = Settings::default();
-        settings.costs = fields
+        let costs = fields
             .get("cost")
             .and_then(|node| read_costs(node, costs, report).map(|costs| (costs, node.span)));
+        let mut settings = Settings { costs, ..Settings::default() };
         settings.shadow = fields.get("shadow").and_then(|node| switch(node, "`shadow`", report));
         settings.fallback = fields
             .get("fallback")

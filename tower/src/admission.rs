@@ -1,7 +1,12 @@
 //! Requests that go ahead.
 
+#[cfg(feature = "rules")]
+use std::sync::Arc;
+
 use http::{HeaderMap, Response, StatusCode, response};
 use lockage::Decision;
+#[cfg(feature = "rules")]
+use lockage_rules::RuleDecision;
 
 use crate::body::Body;
 use crate::held::Held;
@@ -17,6 +22,9 @@ pub struct Admission {
     pub decision: Option<Decision>,
     /// The header fields of the limits, for the response.
     pub headers: HeaderMap,
+    /// The decision by [rules](crate::RateLimit::rules).
+    #[cfg(feature = "rules")]
+    pub rules: Option<Arc<RuleDecision>>,
     held: Option<Box<Held>>,
 }
 
@@ -41,15 +49,23 @@ pub(crate) struct Admitted {
     pub(crate) decision: Option<Decision>,
     pub(crate) fields: AllFields,
     pub(crate) held: Option<Box<Held>>,
+    #[cfg(feature = "rules")]
+    pub(crate) rules: Option<Arc<RuleDecision>>,
     /// The switch of a request that holds something.
     pub(crate) switch: Option<Switch>,
 }
 
 impl From<Admitted> for Admission {
-    fn from(Admitted { decision, fields, held, .. }: Admitted) -> Self {
+    fn from(admitted: Admitted) -> Self {
         let mut headers = HeaderMap::new();
-        fields.into_headers(&mut headers);
-        Admission { decision, headers, held }
+        admitted.fields.into_headers(&mut headers);
+        Admission {
+            decision: admitted.decision,
+            headers,
+            #[cfg(feature = "rules")]
+            rules: admitted.rules,
+            held: admitted.held,
+        }
     }
 }
 

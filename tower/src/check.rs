@@ -8,20 +8,19 @@ use bytes::Bytes;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
 use http::{Method, Response};
-use lockage::limiter::{DenialReason, MAX_TOGETHER, Origin, RequestId};
-use lockage::observer::ErrorKind;
-use lockage::{Decision, Error, Limiter, Store, StoreError, Verdict};
+use lockage::limiter::{MAX_TOGETHER, Origin, RequestId};
+use lockage::{Decision, Error, Limiter, Store, StoreError};
 use smallvec::SmallVec;
 
 use crate::admission::Admitted;
-use crate::cost::{Actual, OfRequest, Unit};
+use crate::answers::{Answers, OnError};
+use crate::cost::{Actual, OfRequest};
 use crate::faults::Faults;
-use crate::fields::{Fields, Policies, add_legacy};
+use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
 use crate::held::{BoxFuture, Held, Open, Reserved, Spawner};
 use crate::key::Key;
 use crate::merge::AllFields;
-use crate::pause::retry_seconds;
 use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
 
@@ -35,21 +34,21 @@ pub(crate) struct Setup<S> {
     pub(crate) reserving: Option<Reserving>,
     pub(crate) places: Option<Arc<dyn Places>>,
     pub(crate) at_once: Option<Policies>,
-    pub(crate) fields: Fields,
-    pub(crate) on_error: OnError,
+    /// Limits that are not `rules`.
+    pub(crate) elsewhere: Option<Box<dyn Elsewhere>>,
+    pub(crate) answers: Answers,
     pub(crate) respond: Option<Arc<Respond>>,
     pub(crate) faults: Faults,
 }
 
-/// The answer to requests while the store does not answer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnError {
-    /// Answer 503.
-    #[default]
-    Deny,
-    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) decides by itself
-    /// instead.
-    Allow,
+/// Limits that are found and decided elsewhere.
+pub(crate) trait Elsewhere: Send + Sync {
+    /// Charges a request to all its limits, or to none.
+    fn check<'a>(
+        &'a self,
+        parts: &'a Parts,
+        answers: Answers,
+    ) -> BoxFuture<'a, Result<Admitted, Box<Rejection>>>;
 }
 
 /// Names the tier of a request.
@@ -132,13 +131,23 @@ impl<S: Store + Clone + 'static> Setup<S> {
         {
             return Ok(Admitted::default());
         }
+        let checked = match &self.elsewhere {
+            Some(elsewhere) => elsewhere.check(parts, self.answers).await,
+            None => self.check_limits(parts).await,
+        };
+        checked.map_err(|mut rejection| {
+            rejection.is_grpc = is_grpc(&parts.headers);
+            self.faults.report(&rejection.reason);
+            rejection
+        })
+    }
+
+    async fn check_limits(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
         let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
         let (mut held, mut charged) = (None, AllCharged::new());
-        let Err(mut rejection) = self.charge(parts, cost, &mut held, &mut charged).await else {
+        let Err(rejection) = self.charge(parts, cost, &mut held, &mut charged).await else {
             return Ok(self.admitted(held, charged));
         };
-        rejection.is_grpc = is_grpc(&parts.headers);
-        self.faults.report(&rejection.reason);
         if let Some(mut held) = held {
             held.reservations.iter_mut().for_each(Open::cancel);
         }
@@ -219,7 +228,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             }
             Err(error) => {
                 charged.extend(all);
-                self.may_go_on_without(error)
+                self.answers.without(error)
             }
         }
     }
@@ -239,7 +248,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
                     one.decision = Some(decision);
                     outcome
                 }
-                Err(error) => self.may_go_on_without(error),
+                Err(error) => self.answers.without(error),
             };
             charged.push(one);
             outcome?;
@@ -278,35 +287,11 @@ impl<S: Store + Clone + 'static> Setup<S> {
         decision: &Decision,
         parts: &Parts,
     ) -> Result<(), Box<Rejection>> {
-        if decision.is_allowed() && decision.turn_after.is_zero() {
+        let Some((mut rejection, mut fields)) =
+            self.answers.rejection(decision, Some(&charge.policies))
+        else {
             return Ok(());
-        }
-        let is_degraded = decision.origin == Origin::Fallback;
-        let (reason, retry_after) = match decision.verdict {
-            Verdict::Allowed => (Reason::TurnsWithoutWaiting, None),
-            Verdict::Never if is_degraded => (Reason::Degraded, Some(1)),
-            Verdict::Never if charge.policies.unit() == Unit::Bytes => (Reason::TooLong, None),
-            Verdict::Never => (Reason::TooCostly, None),
-            Verdict::Denied { retry_after, reason } => {
-                let reason = match reason {
-                    _ if is_degraded => Reason::Degraded,
-                    DenialReason::Blocked => Reason::Blocked,
-                    _ => Reason::Limit,
-                };
-                (reason, Some(retry_seconds(retry_after)))
-            }
         };
-        let (mut rejection, mut fields) = (Rejection::boxed(reason), AllFields::default());
-        rejection.retry_after = retry_after;
-        if let (Some(seconds), false) = (retry_after, is_degraded) {
-            rejection.violated = charge.policies.violated(decision);
-            if self.fields.draft() {
-                charge.policies.add_denial(decision, seconds, &mut fields);
-            }
-        }
-        if self.fields.legacy() && !is_degraded && retry_after.is_some() {
-            add_legacy(decision, &mut fields);
-        }
         self.add_policies(parts, &mut fields);
         fields.into_headers(&mut rejection.headers);
         Err(rejection)
@@ -339,59 +324,34 @@ impl<S: Store + Clone + 'static> Setup<S> {
                 // The end of a request is unknown.
                 rejection.retry_after = Some(1);
                 rejection.violated = policy.names().cloned().collect();
-                if self.fields.draft() {
+                if self.answers.fields.draft() {
                     policy.add_no_room(&mut fields);
                 }
                 self.add_policies(parts, &mut fields);
                 fields.into_headers(&mut rejection.headers);
                 Err(rejection)
             }
-            Err(error) => self.may_go_on_without(error),
-        }
-    }
-
-    /// Returns whether requests go ahead without a decision; never if the limiter is misconfigured.
-    fn may_go_on_without(&self, error: Error) -> Result<(), Box<Rejection>> {
-        let is_absent = match &error {
-            // The queue to the store is full, or the process ends.
-            Error::QueueFull(_) | Error::Closed => true,
-            _ => matches!(error.kind(), ErrorKind::NotDone | ErrorKind::Unknown),
-        };
-        match self.on_error {
-            OnError::Allow if is_absent => Ok(()),
-            _ if is_absent => Err(Rejection::boxed(Reason::NoDecision(error))),
-            _ => Err(Rejection::boxed(Reason::Misconfigured(error))),
+            Err(error) => self.answers.without(error),
         }
     }
 
     /// Returns the decision and the fields of a request that goes ahead.
     fn admitted(&self, held: Option<Box<Held>>, charged: AllCharged<'_, S>) -> Admitted {
-        let (mut fields, draft) = (AllFields::default(), self.fields.draft());
-        let decided = || {
-            let decided = charged.iter().filter(|charged| !charged.charge.is_shadow);
-            decided.filter_map(|charged| Some((charged.charge, charged.decision.as_ref()?)))
-        };
-        for (charge, decision) in decided().filter(|_| draft) {
-            charge.policies.add_policies(&mut fields);
-            charge.policies.add_state(decision, &mut fields);
-        }
-        if let Some(policy) = self.at_once.as_ref().filter(|_| draft) {
+        let enforced = charged.iter().filter(|charged| !charged.charge.is_shadow);
+        let decided = enforced
+            .filter_map(|charged| Some((&charged.charge.policies, charged.decision.as_ref()?)));
+        let mut fields = self.answers.admitted(decided);
+        if let Some(policy) = self.at_once.as_ref().filter(|_| self.answers.fields.draft()) {
             policy.add_policies(&mut fields);
-        }
-        if self.fields.legacy() {
-            let known = decided().filter(|(_, decision)| decision.origin != Origin::Fallback);
-            if let Some((_, least)) = known.min_by_key(|(_, decision)| decision.remaining) {
-                add_legacy(least, &mut fields);
-            }
         }
         let decisions = charged.into_iter().filter_map(|charged| charged.decision);
         let decision = decisions.min_by_key(|decision| decision.remaining);
-        Admitted { decision, fields, held, switch: None }
+        Admitted { decision, fields, held, ..Admitted::default() }
     }
 
     /// Adds the policies of all limits of a request.
     fn add_policies(&self, parts: &Parts, fields: &mut AllFields) {
-        if !self.fields.draft() {
+        if !self.answers.fields.draft() {
             return;
         }
         for charge in self.rules.iter().filter_map(|rule| rule.limits.of(parts).ok()) {
@@ -423,8 +383,8 @@ impl<S> Default for Setup<S> {
             reserving: None,
             places: None,
             at_once: None,
-            fields: Fields::DRAFT_11,
-            on_error: OnError::Deny,
+            elsewhere: None,
+            answers: Answers { fields: Fields::DRAFT_11, on_error: OnError::Deny },
             respond: None,
             faults: Faults::default(),
         }

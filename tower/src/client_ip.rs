@@ -171,6 +171,11 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    #[cfg(feature = "rules")]
+    pub(crate) fn address(&self) -> IpAddr {
+        self.address
+    }
+
     pub(crate) fn write(&self, id: &mut String) {
         match self.address {
             // Nearly all addresses; the standard library's formatting takes three times as long.

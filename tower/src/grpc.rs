@@ -23,15 +23,21 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// Returns a response without messages. `message` is ASCII; `retry_after` is in seconds.
+/// Returns a response without messages. `retry_after` is in seconds.
 pub(crate) fn response(code: u8, message: &str, retry_after: Option<u64>) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     headers.insert("grpc-status", u16::from(code).into());
-    // Percent-encoded, of which all that our messages need is this.
-    let encoded = HeaderValue::try_from(message.replace('%', "%25"));
-    headers.insert("grpc-message", encoded.expect("visible ASCII"));
+    let mut encoded = String::with_capacity(message.len());
+    for byte in message.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => encoded.push(byte.into()),
+            _ => encoded.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    let encoded = HeaderValue::try_from(encoded).expect("visible ASCII");
+    headers.insert("grpc-message", encoded);
     if let Some(seconds) = retry_after {
         let details = STANDARD_NO_PAD.encode(details(code, message, seconds));
         let details = HeaderValue::try_from(details).expect("base64 is ASCII");

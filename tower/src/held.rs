@@ -3,10 +3,14 @@
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::response;
-use lockage::limiter::Reservation;
-use lockage::{Limiter, Store};
+use lockage::limiter::{RequestId, Reservation};
+use lockage::runtime::Spawn;
+use lockage::store::ConfigError;
+use lockage::{Limit, Limiter, Store, limit};
+use lockage_core::Acquire;
 
 use crate::cost::Actual;
 
@@ -14,6 +18,23 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Runs a future in the background.
 pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
+
+/// Returns a spawner on this runtime.
+pub(crate) fn spawner(runtime: impl Spawn) -> Spawner {
+    Arc::new(move |task| {
+        // A response may be dropped after its runtime has ended, or elsewhere.
+        if runtime.executor().is_some() {
+            runtime.spawn(task);
+        }
+    })
+}
+
+/// Checks the hold of reservations, which each command carries.
+pub(crate) fn check_hold(hold: Duration) -> Result<(), ConfigError> {
+    const ANY: Limit = limit!("fixed-window 1/s");
+    let any = Acquire::new(ANY, 1).expect("a cost of 1 is one");
+    any.reserve(RequestId::from_u128(0), hold).map(drop)
+}
 
 /// The permit and reservations that a request holds until its response has ended.
 #[derive(Default)]

@@ -22,14 +22,17 @@
 //! On Redis or Valkey the store is one of `lockage-redis-rs` or `lockage-fred`; if configuration picks it, use an
 //! [`AnyStore`](lockage::AnyStore). Handlers get the [`Decision`](lockage::Decision) from the request's extensions.
 //!
-//! - [`RateLimit`]: limits, costs and answers.
+//! - [`RateLimit`]: limits, costs and answers. With the feature `rules`, they can be in a file: `RateLimit::rules`.
 //! - [`ip`], [`header`], `route` and [`Key`]: which requests share a limit.
 //! - [`Outbound`]: limits for outgoing requests.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admission;
+mod answers;
 mod body;
+#[cfg(feature = "rules")]
+mod by_rules;
 mod check;
 mod client_ip;
 mod cost;
@@ -51,8 +54,10 @@ mod switch;
 mod unnamed;
 
 pub use admission::Admission;
+pub use answers::OnError;
 pub use body::Body;
-pub use check::OnError;
+#[cfg(feature = "rules")]
+pub use by_rules::{RateLimitByRules, RuleSource};
 pub use client_ip::{ClientIp, PeerAddr, ip};
 #[cfg(feature = "axum")]
 pub use cost::routes;
@@ -68,7 +73,7 @@ pub use rejection::{Reason, Rejection};
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 
 /// The programs of the README and of the guide compile.
-#[cfg(all(doctest, feature = "axum"))]
+#[cfg(all(doctest, feature = "axum", feature = "rules"))]
 #[doc = include_str!("../../README.md")]
 #[doc = include_str!("../../docs/http.md")]
 struct Readme;

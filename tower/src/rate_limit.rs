@@ -10,16 +10,16 @@ use http::request::Parts;
 use lockage::limiter::RequestId;
 use lockage::locks::Locks;
 use lockage::runtime::Spawn;
-use lockage::store::{ConfigError, HasTimeout};
-use lockage::{Decision, Error, Limit, Limiter, Store, limit};
-use lockage_core::Acquire;
+use lockage::store::HasTimeout;
+use lockage::{Decision, Error, Limit, Limiter, Store};
 
-use crate::check::{Charge, Choose, Limits, OnError, Reserving, Rule, Setup};
+use crate::answers::OnError;
+use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
 use crate::client_ip::ip;
 use crate::cost::{Commit, Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies, check_name};
-use crate::held::{BoxFuture, Spawner};
+use crate::held::{BoxFuture, check_hold, spawner};
 use crate::key::Key;
 use crate::places::Semaphores;
 use crate::rejection::Rejection;
@@ -234,12 +234,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         let request = move || {
             RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
         };
-        let spawn: Spawner = Arc::new(move |task| {
-            // A response may be dropped after its runtime has ended, or elsewhere.
-            if runtime.executor().is_some() {
-                runtime.spawn(task);
-            }
-        });
+        let spawn = spawner(runtime);
         self.setup.reserving =
             Some(Reserving { hold, by: commit.0, request: Box::new(request), spawn });
         self
@@ -269,13 +264,13 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
 impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Sets the header fields, [`Fields::DRAFT_11`] by default.
     pub fn fields(mut self, fields: Fields) -> Self {
-        self.setup.fields = fields;
+        self.setup.answers.fields = fields;
         self
     }
 
     /// Sets the answer while the store does not answer: see [`OnError`].
     pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.setup.on_error = on_error;
+        self.setup.answers.on_error = on_error;
         self
     }
 
@@ -320,7 +315,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
             return Err(SetupError::DuplicateName((&**twice[0]).into()));
         }
         if let Some(reserving) = &setup.reserving {
-            reserving.check()?;
+            check_hold(reserving.hold)?;
         }
         Ok(RateLimitLayer::new(setup))
     }
@@ -355,14 +350,5 @@ impl<S: Store + Clone> RuleSetup<S> {
             }
         };
         Ok(Rule { key, limits })
-    }
-}
-
-impl Reserving {
-    /// Checks the hold, which each command carries.
-    fn check(&self) -> Result<(), ConfigError> {
-        const ANY: Limit = limit!("fixed-window 1/s");
-        let any = Acquire::new(ANY, 1).expect("a cost of 1 is one");
-        any.reserve((self.request)(), self.hold).map(drop)
     }
 }

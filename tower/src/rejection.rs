@@ -1,5 +1,6 @@
 //! Rejected requests, and their answers.
 
+use std::borrow::Cow;
 use std::mem;
 use std::sync::Arc;
 
@@ -24,6 +25,14 @@ pub struct Rejection {
     /// The header fields of the limits.
     pub headers: HeaderMap,
     pub(crate) is_grpc: bool,
+    pub(crate) view: Option<Box<View>>,
+}
+
+/// The status and text of a denial, in place of the usual ones.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) status: Option<StatusCode>,
+    pub(crate) message: Option<Box<str>>,
 }
 
 /// Why a request does not go ahead.
@@ -48,6 +57,9 @@ pub enum Reason {
     /// The fallback denies it, while the store is away.
     #[error("the service has less capacity for a time")]
     Degraded,
+    /// The process serves as many requests as it may, of this priority.
+    #[error("too many requests are served now for one of this priority")]
+    Shed,
     /// The store did not answer, or the queue to it is full.
     #[error("no decision: {0}")]
     NoDecision(#[source] lockage::Error),
@@ -96,7 +108,7 @@ impl Reason {
                 "https://iana.org/assignments/http-problem-types#abnormal-usage-detected",
                 "Request not satisfied due to detection of abnormal request pattern",
             ),
-            Reason::Degraded | Reason::NoDecision(_) => form(
+            Reason::Degraded | Reason::Shed | Reason::NoDecision(_) => form(
                 StatusCode::SERVICE_UNAVAILABLE,
                 grpc::UNAVAILABLE,
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
@@ -128,16 +140,17 @@ impl Reason {
 
 impl Rejection {
     pub(crate) fn boxed(reason: Reason) -> Box<Self> {
-        // An answer may come with the next call.
-        let retry_after = matches!(reason, Reason::NoDecision(_)).then_some(1);
+        // An answer, or a place, may come with the next call.
+        let retry_after = matches!(reason, Reason::NoDecision(_) | Reason::Shed).then_some(1);
         // With a capacity, since the map would otherwise grow with each of the first fields.
         let (violated, headers) = (Vec::new(), HeaderMap::with_capacity(6));
-        Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false })
+        Box::new(Rejection { reason, retry_after, violated, headers, is_grpc: false, view: None })
     }
 
     /// Returns the status of its answer; for a gRPC request, the status that it would have otherwise.
     pub fn status(&self) -> StatusCode {
-        self.reason.form().status
+        let own = self.view.as_ref().and_then(|view| view.status);
+        own.unwrap_or_else(|| self.reason.form().status)
     }
 
     /// Returns the answer: problem details of RFC 9457, or, to a request of gRPC, a status with `RetryInfo`.
@@ -151,9 +164,11 @@ impl Rejection {
     }
 
     fn response_with(&self, headers: HeaderMap) -> Response<Bytes> {
-        let Form { status, grpc, problem, title } = self.reason.form();
+        let Form { grpc, problem, title, .. } = self.reason.form();
+        let (status, message) = (self.status(), self.message(problem));
         if self.is_grpc {
-            return grpc::response(grpc, title, self.retry_after);
+            let own = self.view.as_ref().and_then(|view| view.message.as_deref());
+            return grpc::response(grpc, own.unwrap_or(title), self.retry_after);
         }
         // Most answers fit, so they are copied once, to their final place.
         let mut body = SmallVec::<[u8; 384]>::new();
@@ -161,10 +176,10 @@ impl Rejection {
             body.extend_from_slice(part.as_bytes());
         }
         body.extend_from_slice(status.as_str().as_bytes());
-        if !self.reason.is_internal() && problem == "about:blank" {
-            // Names of header fields and kinds of keys may have quotes; `Debug` of such a string is valid JSON.
-            let detail = format!(r#","detail":{:?}"#, self.reason.to_string());
-            body.extend_from_slice(detail.as_bytes());
+        if let Some(message) = message {
+            body.extend_from_slice(br#","detail":""#);
+            write_json(&message, &mut body);
+            body.push(b'"');
         }
         for (index, name) in self.violated.iter().enumerate() {
             let before = if index == 0 { r#","violated-policies":[""# } else { r#"",""# };
@@ -184,5 +199,25 @@ impl Rejection {
             response.headers_mut().insert(RETRY_AFTER, number_value(seconds));
         }
         response
+    }
+
+    /// Returns the text for the client that is not in the problem's type.
+    fn message(&self, problem: &str) -> Option<Cow<'_, str>> {
+        if let Some(message) = self.view.as_ref().and_then(|view| view.message.as_deref()) {
+            return Some(message.into());
+        }
+        let is_said = problem == "about:blank" || matches!(self.reason, Reason::Shed);
+        (is_said && !self.reason.is_internal()).then(|| self.reason.to_string().into())
+    }
+}
+
+/// Writes a text as it is within a string of JSON.
+fn write_json(text: &str, body: &mut SmallVec<[u8; 384]>) {
+    for one in text.bytes() {
+        match one {
+            b'"' | b'\\' => body.extend_from_slice(&[b'\\', one]),
+            0..0x20 => body.extend_from_slice(format!("\\u{one:04x}").as_bytes()),
+            _ => body.push(one),
+        }
     }
 }

@@ -59,6 +59,10 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
                 {
                     parts.extensions.insert(decision);
                 }
+                #[cfg(feature = "rules")]
+                if let Some(rules) = admitted.rules.take() {
+                    parts.extensions.insert(rules);
+                }
                 if admitted.held.is_some() {
                     admitted.switch = Switch::of(&mut parts);
                 }

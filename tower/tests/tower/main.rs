@@ -7,6 +7,7 @@ mod grpc;
 mod outbound;
 mod processes;
 mod requests;
+mod rules;
 mod settling;
 mod setup;
 mod upgrades;

@@ -1,0 +1,85 @@
+//! Limits by rules in a file, which is followed while the service runs:
+//! `RULES=tower/examples/rules.toml cargo run --example axum_rules -p lockage-tower --features rules`, and in another
+//! terminal `curl -i -H "x-user: ann" -H "x-tier: pro" http://127.0.0.1:3000/search`.
+//!
+//! From its environment: `PORT`, `RULES`, and `REDIS_URL` for limits that all processes share; they are in memory without.
+
+#![allow(clippy::print_stdout, missing_docs)]
+
+use std::env;
+use std::error::Error;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::Request;
+use axum::{Router, http::HeaderMap, routing::get};
+use lockage::runtime::Tokio;
+use lockage::{AnyStore, RetryStore};
+use lockage_memory::MemoryStore;
+use lockage_redis_rs::RedisStore;
+use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter};
+use lockage_tower::RateLimit;
+use tower::util::MapRequestLayer;
+
+/// The caller, as the service has authenticated it.
+#[derive(Clone)]
+struct Caller {
+    user: String,
+    organisation: String,
+    tier: String,
+}
+
+#[tokio::main]
+pub async fn main() -> Result<(), Box<dyn Error>> {
+    let port: u16 = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
+    let file = env::var("RULES").unwrap_or("tower/examples/rules.toml".into());
+    let rules = Arc::new(LiveRules::open(file)?.on_reload(|event| match event {
+        ReloadEvent::Replaced(rules) => println!("{} rules are in force", rules.len()),
+        ReloadEvent::Failed(error) => println!("the old rules stay:\n{error}"),
+        _ => println!("the file is the one in force again"),
+    }));
+    let watched = Arc::clone(&rules);
+    tokio::spawn(async move { watched.watch(Tokio, Duration::from_millis(50)).await });
+
+    let store = match env::var("REDIS_URL") {
+        Ok(url) => AnyStore::new(RedisStore::open(&url)?),
+        Err(_) => AnyStore::new(MemoryStore::new()),
+    };
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
+    let limiter = RuleLimiter::new(store, MemoryStore::new()).with_in_flight(1000);
+    let limit = RateLimit::rules(rules, limiter)
+        .values(|parts, request| match parts.extensions.get::<Caller>() {
+            Some(Caller { user, organisation, tier }) => {
+                request.user(user).tenant(organisation).tier(tier)
+            }
+            None => request,
+        })
+        .build()?;
+    let app = Router::new()
+        .route("/search", get(async || "found\n"))
+        .route("/exports/{id}", get(async || "exported\n"))
+        .layer(limit)
+        .layer(MapRequestLayer::new(authenticate));
+
+    let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("http://{}/ by rules", listener.local_addr()?);
+    axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+    Ok(())
+}
+
+/// Believes the client's fields: put the service's own authentication in its place.
+fn authenticate(mut request: Request) -> Request {
+    let text = |headers: &HeaderMap, name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.unwrap_or_default().to_owned()
+    };
+    let headers = request.headers();
+    let caller = Caller {
+        user: text(headers, "x-user"),
+        organisation: text(headers, "x-organisation"),
+        tier: text(headers, "x-tier"),
+    };
+    request.extensions_mut().insert(caller);
+    request
+}
