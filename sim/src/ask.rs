@@ -297,7 +297,7 @@ impl Asked {
         // The requests of one large file have room, and not those of two.
         self.kept = None;
         let file = BufReader::with_capacity(1 << 18, outside.open(log.id));
-        let Input { trace, unparsed, reading } =
+        let Input { trace, unparsed, reading, .. } =
             read_from(file, Path::new(&log.name), &log.options()?, |_| ())?;
         let (trace, name) = (Rc::new(trace), log.name.clone());
         let source = Source::File { name, unparsed, reading };

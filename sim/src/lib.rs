@@ -6,6 +6,7 @@
 //! | [`traffic`], [`scenario`] | generates requests |
 //! | [`engine`], [`store`] | decide: the scripts in real Lua 5.1 over a simulated keyspace, or the Rust machines |
 //! | [`replay`], [`waiting`], [`clocks`] | put a trace through limits, with waiting callers, with clocks that are off |
+//! | `by_rules` | puts a log through rules in a file |
 //! | [`answers`], [`report`] | measure and print the results |
 //! | [`advise`], [`worst`] | propose limits for a log; search for the worst trace of a limit |
 //! | [`study`] | answers the questions of a command or a page |
@@ -60,6 +61,8 @@
 pub mod advise;
 pub mod answers;
 pub mod ask;
+#[cfg(feature = "cli")]
+pub mod by_rules;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod clocks;

@@ -1,6 +1,7 @@
 //! `lockage-sim advise`: limits for real traffic.
 
 use std::io::{self, Write};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,15 +11,16 @@ use clap::error::ErrorKind;
 use lockage_core::parse_duration;
 
 use super::{command_error, page, read};
-use crate::advise::{Share, check_windows, fitting_windows, work};
-use crate::input::ReadOptions;
+use crate::advise::{Denies, Share, check_windows, fitting_windows, work};
+use crate::input::{By, ReadOptions};
 use crate::report::{AdviceReport, advice_chart, html, json};
 use crate::terminal::{Progress, width};
+use crate::trace::Trace;
 
 /// Propose limits that the traffic of a log would hardly have noticed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  lockage-sim advise access.log --by user --deny-clients 0.5%")]
+  lockage-sim advise access.log --by user --deny-clients 0.5% --rules rules.toml")]
 pub(super) struct AdviseArgs {
     /// An access log of Apache, nginx or another server, JSON, logfmt, or a CSV of
     /// timestamp,key[,cost], also packed as .gz or .zst; - is standard input
@@ -33,6 +35,9 @@ pub(super) struct AdviseArgs {
     /// reaches]
     #[arg(long = "window", value_name = "DURATION", value_parser = parse_duration)]
     windows: Vec<Duration>,
+    /// Write the limit to deploy as a rule on trial to this file, for replay --rules and a server
+    #[arg(long, value_name = "FILE.toml")]
+    rules: Option<PathBuf>,
     /// Write a chart of the trade-off to this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -52,6 +57,7 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     check_windows(&args.windows)
         .map_err(|error| command_error("advise", ErrorKind::ValueValidation, error.to_string()))?;
     let study = read(&args.file, &args.options)?;
+    let is_by_address = is_by_address(&study.trace);
     let mut windows = match args.windows.is_empty() {
         true => fitting_windows(&study.trace),
         false => args.windows.clone(),
@@ -65,6 +71,10 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
         progress.at(done);
     })?;
     progress.finish();
+    if let Some(path) = &args.rules {
+        std::fs::write(path, rules(&report, &args.options, is_by_address))
+            .with_context(|| format!("cannot write the rules to {}", path.display()))?;
+    }
     print(&report, args.json).context("cannot write to standard output")?;
     if let Some(path) = &args.svg {
         std::fs::write(path, advice_chart::to_string(&report)?)
@@ -74,6 +84,38 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
         page::write(path, |command| html::of_advice(&report, command))?;
     }
     Ok(())
+}
+
+/// Returns the limit to deploy as a file of rules.
+fn rules(report: &AdviceReport, options: &ReadOptions, is_by_address: bool) -> String {
+    let key = match (&options.key, options.by) {
+        (Some(field), _) => field.as_str(),
+        (None, By::Address) if is_by_address => "address",
+        // The key of a CSV is no part of a request that has a name.
+        (None, By::Address) => "key",
+        (None, By::Path) => "route",
+        (None, By::Referer) => "header.referer",
+        (None, By::Agent) => "header.user-agent",
+        (None, by) => by.name(),
+    };
+    let key = key.replace(['{', '}', '|', '"', '\\'], "");
+    // Lines without it are one client, as the advice counts them.
+    let none = if matches!(&*key, "address" | "key") { "" } else { "|-" };
+    let Denies { limit, clients, .. } = report.advice.deploy;
+    format!(
+        "# It would have denied {clients} of {} clients. On trial: without `shadow`, it is enforced.\n\
+         [[rules]]\nname = \"advised\"\nid = \"{key}:{{{key}{none}}}\"\nlimit = \"{limit}\"\nshadow = true\n",
+        report.advice.clients
+    )
+}
+
+/// Returns whether all keys of a trace are addresses, or networks of them.
+fn is_by_address(trace: &Trace) -> bool {
+    let is_address = |key: &str| {
+        let address = key.split_once('/').map_or(key, |(address, _)| address);
+        address.parse::<IpAddr>().is_ok()
+    };
+    (0..).take(trace.key_count()).all(|key| is_address(trace.key(key)))
 }
 
 fn print(report: &AdviceReport, json: bool) -> io::Result<()> {

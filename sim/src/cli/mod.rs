@@ -21,7 +21,7 @@ use lockage_core::{Limit, parse_duration};
 
 use crate::dates;
 use crate::engine::EngineKind;
-use crate::input::{self, ReadOptions};
+use crate::input::{self, ReadOptions, Reading, Unparsed};
 use crate::report::table::Tables;
 use crate::report::{self, Report, Source};
 use crate::scenario::{Given, Scenario};
@@ -62,6 +62,7 @@ enum Command {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   lockage-sim replay access.log --limit \"token-bucket 100/min burst 20\"
+  lockage-sim replay access.log --rules rules.toml
   zcat access.log.*.gz | lockage-sim replay - --by user --limit \"sliding-log 5/s\" --html report.html")]
 #[command(group(ArgGroup::new("callers").args(["wait", "nodes"])))]
 struct ReplayArgs {
@@ -70,8 +71,13 @@ struct ReplayArgs {
     file: PathBuf,
     #[command(flatten)]
     options: ReadOptions,
-    #[arg(long = "limit", value_name = "SPEC", required = true, help = LIMIT)]
+    #[arg(long = "limit", value_name = "SPEC", required_unless_present = "rules", help = LIMIT)]
     limits: Vec<Given<Limit>>,
+    /// A file of rules (see rules --help) instead of limits: each line is a request, whose fields have the names of the
+    /// rules' keys; user, method, route and address are those of an access log, and `key` is the part of --by or --key
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["limits", "wait", "nodes", "engine", "svg", "html", "full"])]
+    rules: Option<PathBuf>,
     /// The seed of jitter and clocks: one seed, one report
     #[arg(long, default_value_t = 1, requires = "callers")]
     seed: u64,
@@ -166,6 +172,9 @@ const LIMIT: &str = "A limit, as often as you like: \"fixed-window 10/60s\", \"s
 /// read, decided or written, and the remedy.
 pub fn run(cli: Cli) -> Result<()> {
     match cli.command {
+        Command::Replay(ReplayArgs { file, options, rules: Some(rules), common, .. }) => {
+            rules::replay(&rules, &file, &options, &common)
+        }
         Command::Replay(args) => {
             let study = read(&args.file, &args.options)?;
             let waiting = args.waits.waiting(args.seed);
@@ -254,13 +263,17 @@ fn read(file: &Path, options: &ReadOptions) -> Result<Study> {
     let input = input::read(file, options, |bytes| progress.at(bytes))?;
     progress.finish();
     warn_of_other_units(&input.trace);
+    let source = source_of(file, input.unparsed, input.reading);
+    let trace = Rc::new(input.trace);
+    Ok(Study { trace, source, plans: Vec::new(), waiting: None, clocks: None })
+}
+
+fn source_of(file: &Path, unparsed: Unparsed, reading: Reading) -> Source {
     let name = match file.file_name() {
         Some(name) if name != "-" => name.to_string_lossy().into_owned(),
         _ => "standard input".to_owned(),
     };
-    let source = Source::File { name, unparsed: input.unparsed, reading: input.reading };
-    let trace = Rc::new(input.trace);
-    Ok(Study { trace, source, plans: Vec::new(), waiting: None, clocks: None })
+    Source::File { name, unparsed, reading }
 }
 
 /// Warns of times that are probably in seconds or milliseconds: read as microseconds, those of this century

@@ -10,8 +10,11 @@ use lockage_rules::{
 };
 use serde::Serialize;
 
-use super::write_out;
-use crate::input::printable;
+use super::{CommonArgs, source_of, warn_of_other_units, write_out};
+use crate::by_rules::{Log, replay_rules};
+use crate::input::{Input, ReadOptions, printable};
+use crate::report::by_rules;
+use crate::terminal::{Progress, width};
 
 /// Check rules in a file, or show which limits requests meet by them.
 #[derive(Debug, Args)]
@@ -90,6 +93,40 @@ pub(super) fn run(args: &RulesArgs) -> Result<()> {
         }
         false => write_out(to_text(&answers).as_bytes()),
     }
+}
+
+/// Puts a log through the rules of a file, and prints the outcome of each.
+///
+/// # Errors
+/// If the file has mistakes, which are printed, the log cannot be read, or a request gets no decision.
+pub(super) fn replay(
+    file: &Path,
+    log: &Path,
+    options: &ReadOptions,
+    common: &CommonArgs,
+) -> Result<()> {
+    let rules = load(file)?;
+    let mut progress = Progress::bytes(log);
+    let read = Log::read(log, options, &rules, |bytes| progress.at(bytes))?;
+    progress.finish();
+    warn_of_other_units(&read.input.trace);
+    let total = read.input.trace.requests().len() as u64;
+    let (mut progress, mut done) = (Progress::decisions(total), 0);
+    let tally = replay_rules(&read, &rules, common.top, || {
+        done += 1;
+        progress.at(done);
+    })?;
+    progress.finish();
+    let mut text = Vec::new();
+    if common.json {
+        serde_json::to_writer(&mut text, &tally)?;
+        text.push(b'\n');
+    } else {
+        let Input { trace, unparsed, reading, .. } = read.input;
+        let source = source_of(log, unparsed, reading);
+        by_rules::write(&tally, &source, &trace, width(), &mut text)?;
+    }
+    write_out(&text)
 }
 
 fn load(file: &Path) -> Result<Rules> {

@@ -19,16 +19,20 @@ mod unpack;
 #[cfg(not(target_arch = "wasm32"))]
 mod zstd;
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
+use lockage_core::Timestamp;
 use serde::Serialize;
 use thiserror::Error;
 
 use crate::trace::{Request, Trace, TraceBuilder};
 pub use client::Network;
 pub use facts::Reading;
+use fields::has_text;
 use lines::{Counted, Lines};
 pub use options::{By, Format, ReadOptions};
 use parser::Parser;
@@ -44,7 +48,12 @@ pub struct Input {
     pub unparsed: Unparsed,
     /// The fields that were read as key, time and cost.
     pub reading: Reading,
+    /// The further values of each request, as they were asked for: see [`read_values`].
+    pub values: Vec<Values>,
 }
+
+/// The values of a request, `None` where its line has none.
+pub type Values = Box<[Option<Rc<str>>]>;
 
 /// Lines that are no requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -167,12 +176,26 @@ pub fn read(
     options: &ReadOptions,
     progress: impl FnMut(u64),
 ) -> Result<Input, InputError> {
+    read_values(path, options, &[], progress)
+}
+
+/// Reads the trace as [`read`] does, and for each request the keys that these options name, if its line has them.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_values(
+    path: &Path,
+    options: &ReadOptions,
+    values: &[ReadOptions],
+    progress: impl FnMut(u64),
+) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
     if path == Path::new("-") {
-        return read_from(io::stdin().lock(), Path::new("standard input"), options, progress);
+        let name = Path::new("standard input");
+        return read_all(io::stdin().lock(), name, options, values, progress);
     }
     let file = File::open(path).map_err(failed)?;
-    read_from(BufReader::with_capacity(1 << 16, file), path, options, progress)
+    read_all(BufReader::with_capacity(1 << 16, file), path, options, values, progress)
 }
 
 /// How many lines the detection of the format reads.
@@ -186,6 +209,16 @@ pub fn read_from(
     source: impl BufRead,
     path: &Path,
     options: &ReadOptions,
+    progress: impl FnMut(u64),
+) -> Result<Input, InputError> {
+    read_all(source, path, options, &[], progress)
+}
+
+fn read_all(
+    source: impl BufRead,
+    path: &Path,
+    options: &ReadOptions,
+    values: &[ReadOptions],
     mut progress: impl FnMut(u64),
 ) -> Result<Input, InputError> {
     let failed = |source| InputError::Read { path: path.to_owned(), source };
@@ -197,6 +230,8 @@ pub fn read_from(
     }
     let mut collected = Collected {
         parser: Parser::of(&head, options, path)?,
+        columns: values.iter().map(|options| Column::of(&head, options, path)).collect(),
+        values: Vec::new(),
         builder: TraceBuilder::default(),
         unparsed: Unparsed::default(),
     };
@@ -207,7 +242,7 @@ pub fn read_from(
         collected.take(lines.number(), lines.line(), path)?;
         progress(bytes.get());
     }
-    let Collected { parser, builder, unparsed } = collected;
+    let Collected { parser, builder, unparsed, mut values, .. } = collected;
     let (path, reading) = (path.to_owned(), parser.reading());
     if builder.is_empty() {
         return Err(InputError::Empty { path, unparsed });
@@ -216,20 +251,59 @@ pub fn read_from(
     if unparsed.count > lines / 2 {
         return Err(InputError::TooManyUnparsed { path, format, lines, unparsed });
     }
-    Ok(Input { trace: builder.finish(), unparsed, reading })
+    // Stably, as the trace is.
+    values.sort_by_key(|(at, _)| *at);
+    let values = values.into_iter().map(|(_, values)| values).collect();
+    Ok(Input { trace: builder.finish(), unparsed, reading, values })
+}
+
+/// A further value of each line.
+struct Column {
+    /// `None` if no line of this format has it.
+    parser: Option<Parser>,
+    texts: HashSet<Rc<str>>,
+}
+
+impl Column {
+    fn of(head: &[(u64, Vec<u8>)], options: &ReadOptions, path: &Path) -> Self {
+        Column { parser: Parser::of(head, options, path).ok(), texts: HashSet::new() }
+    }
+
+    fn value(&mut self, line: &[u8]) -> Option<Rc<str>> {
+        let (mut value, texts) = (None, &mut self.texts);
+        // A line without it has none.
+        let _ = self.parser.as_mut()?.parse(line, |found| {
+            value = has_text(&found.key).then(|| match texts.get(&*found.key) {
+                Some(known) => Rc::clone(known),
+                None => {
+                    let new: Rc<str> = found.key.into();
+                    texts.insert(Rc::clone(&new));
+                    new
+                }
+            });
+        });
+        value
+    }
 }
 
 struct Collected {
     parser: Parser,
+    columns: Vec<Column>,
+    values: Vec<(Timestamp, Values)>,
     builder: TraceBuilder,
     unparsed: Unparsed,
 }
 
 impl Collected {
     fn take(&mut self, number: u64, line: &[u8], path: &Path) -> Result<(), InputError> {
+        // Each parser sees each line, since a header has the names of the next ones.
+        let values: Values = self.columns.iter_mut().map(|column| column.value(line)).collect();
         match self.parser.parse(line, |found| {
             let key = self.builder.key(&found.key);
             self.builder.push(Request { at: found.at, key, cost: found.cost });
+            if !values.is_empty() {
+                self.values.push((found.at, values));
+            }
         }) {
             Ok(()) | Err(NotARequest::Header) => {}
             Err(NotARequest::BadHeader(reason)) => {

@@ -10,6 +10,8 @@ mod answers;
 mod axis;
 mod bins;
 #[cfg(feature = "cli")]
+pub(crate) mod by_rules;
+#[cfg(feature = "cli")]
 mod clocks;
 #[cfg(feature = "charts")]
 mod envelope_chart;

@@ -11,7 +11,7 @@ use crate::input::{printable, shorten};
 
 impl Source {
     /// Returns the file or the shape, in words.
-    fn headline(&self) -> String {
+    pub(super) fn headline(&self) -> String {
         match self {
             Source::File { name, .. } => shorten(&printable(name), 40),
             Source::Traffic { shape, seed } => format!("{} (seed {seed})", printable(shape)),
@@ -57,7 +57,7 @@ impl Report {
     }
 }
 
-fn period((from, to): (Timestamp, Timestamp)) -> String {
+pub(super) fn period((from, to): (Timestamp, Timestamp)) -> String {
     format!("{} to {} UTC", headline_date(from), headline_date(to))
 }
 

@@ -1,6 +1,6 @@
 //! Rules in files: their mistakes, and what requests meet.
 
-use super::{file, json_of, refused, run, run_with, text};
+use super::{file, json, json_of, refused, run, run_with, text};
 
 const BOOK: &str = include_str!("../../../../docs/rules.md");
 const RULES: &str = include_str!("../../../../rules/files/rules.toml");
@@ -103,4 +103,127 @@ fn files_of_others_are_imported_with_a_warning_for_each_thing_that_cannot_be_sai
     let (_folder, path) = file("other.yaml", b"domain: a\nx: 1\n");
     let refused = refused(&["rules", &path, "--import", "envoy"], 1);
     assert!(refused.contains("other.yaml:2:1: unknown key `x` of the file"), "{refused}");
+}
+
+const LOG: &str = concat!(
+    r#"{"ts": 1772442000, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a?x", "user": "ann", "plan": "pro", "tokens": 5}"#,
+    "\n",
+    r#"{"ts": 1772442001, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a", "user": "ann", "X-Plan": "gold"}"#,
+    "\n",
+    r#"{"ts": 1772442003, "remote_ip": "198.51.100.7", "method": "POST", "uri": "/b", "user": "-", "tokens": "none"}"#,
+    "\n",
+    r#"{"ts": 1772442002, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a", "user": "ann", "tokens": 80}"#,
+    "\n",
+    r#"{"ts": 1772442062, "remote_ip": "192.0.2.1", "method": "POST", "uri": "/b", "user": "bob"}"#,
+    "\n",
+);
+
+/// Each line is a request in the order of its time, by the rules of the file: all limits of a line, or none.
+#[test]
+fn a_log_is_replayed_through_rules() {
+    let (_folder, log) = file("access.log", LOG.as_bytes());
+    let (_other, rules) = file(
+        "rules.yaml",
+        b"
+costs: { tokens: 10 }
+rules:
+  - { name: banned, when: { address: 198.51.100.0/24 }, limit: blocked }
+  - { name: tokens, when: { route: /a }, id: 'user:{user}', limit: fixed-window 90/min, cost: tokens }
+  - { name: gold, when: { header.x-plan: gold }, id: 'gold:{user}', limit: fixed-window 9/min }
+  - { name: trial, when: { method: GET }, id: 'trial:{address}', limit: sliding-log 1/min, shadow: true }
+  - { name: path, id: 'path:{route},{tenant|none}', limit: fixed-window 9/min }
+",
+    );
+    let report = json(&["replay", &log, "--rules", &rules]);
+    assert_eq!(
+        (&report["requests"], &report["denied"], &report["unlimited"], &report["missing"]),
+        (&5.into(), &2.into(), &0.into(), &serde_json::json!(["tenant"]))
+    );
+    let of = |rule: usize| {
+        let rule = &report["rules"][rule];
+        let number = |name: &str| rule[name].as_u64().unwrap();
+        let names = ["requests", "denied", "would_deny", "ids", "ids_denied"];
+        (rule["rule"].as_str().unwrap().to_owned(), names.map(number))
+    };
+    assert_eq!(of(0), ("banned".to_owned(), [1, 1, 0, 1, 1]));
+    // 5 and 10 tokens are charged, and 80 are one denial, which charges no other rule.
+    assert_eq!(of(1), ("tokens".to_owned(), [3, 1, 0, 1, 1]));
+    assert_eq!(of(2), ("gold".to_owned(), [1, 0, 0, 1, 0]));
+    assert_eq!(of(3), ("trial".to_owned(), [3, 0, 1, 1, 1]));
+    assert_eq!(of(4), ("path".to_owned(), [5, 0, 0, 2, 0]));
+    assert_eq!(
+        report["rules"][3]["worst"],
+        serde_json::json!([{ "id": "trial:192.0.2.1", "requests": 3, "denied": 1 }])
+    );
+    let printed = text(&run(&["replay", &log, "--rules", &rules]).stdout);
+    for expected in [
+        "access.log: 5 requests, of which 2 were denied, and 0 meet no rule",
+        "no line has `tenant`",
+        "trial:192.0.2.1",
+    ] {
+        assert!(printed.contains(expected), "{printed}");
+    }
+}
+
+/// One rule decides as its limit alone does, on each format that has the key.
+#[test]
+fn a_rule_decides_as_its_limit_alone() {
+    let limit = "token-bucket 1/s burst 20";
+    let alone = &json(&["replay", super::SAMPLE, "--limit", limit])["limiters"][0];
+    for (key, options) in
+        [("address", &[][..]), ("user", &["--by", "user"]), ("route", &["--by", "path"])]
+    {
+        let alone =
+            &json(&[&["replay", super::SAMPLE, "--limit", limit], options].concat())["limiters"][0];
+        let text = format!("[[rules]]\nname = 'r'\nid = 'r:{{{key}|-}}'\nlimit = '{limit}'\n");
+        let (_folder, rules) = file("rules.toml", text.as_bytes());
+        let rule = &json(&["replay", super::SAMPLE, "--rules", &rules])["rules"][0];
+        for (ours, theirs) in [("denied", "denied"), ("ids_denied", "keys_denied")] {
+            assert_eq!(rule[ours], alone[theirs], "{key}: {ours}");
+        }
+    }
+    assert!(alone["denied"].as_u64().unwrap() > 0);
+}
+
+/// The advised limit is a file of rules that has no mistake, and its trial finds the denials of the advice.
+#[test]
+fn advice_is_a_file_of_rules_on_trial() {
+    let csv = b"1772442000000000,a\n1772442000000001,a\n1772442000000002,b\n1772442000000003,b\n1772442100000004,b\n";
+    let (_folder, csv) = file("trace.csv", csv);
+    for (log, options) in [
+        (super::SAMPLE, &[][..]),
+        (super::SAMPLE, &["--by", "method"]),
+        (super::SAMPLE, &["--key", "1"]),
+        (&csv, &[]),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rules.toml");
+        let path = path.to_str().unwrap();
+        let advised =
+            json(&[&["advise", log, "--deny-clients", "6%", "--rules", path], options].concat());
+        let report = json(&[&["replay", log, "--rules", path], options].concat());
+        let rule = &report["rules"][0];
+        assert_eq!(
+            (&report["denied"], &rule["ids"]),
+            (&0.into(), &advised["clients"]),
+            "{options:?}"
+        );
+        let deploy = &advised["deploy"];
+        assert_eq!(rule["would_deny"], deploy["requests_denied"], "{log} {options:?}");
+        assert_eq!(rule["ids_denied"], deploy["clients_denied"]);
+    }
+}
+
+#[test]
+fn what_rules_cannot_decide_is_named() {
+    let (_folder, rules) = file("rules.toml", b"[[rules]]\nname = 's'\nid = 'x'\nstored = true\n");
+    let error = refused(&["replay", super::SAMPLE, "--rules", &rules], 1);
+    assert!(
+        error.contains("request 1 of 600 meets s") && error.contains("no limit is stored"),
+        "{error}"
+    );
+    let (_folder, rules) = file("rules.toml", b"[[rules]]\nname = 's'\n");
+    assert!(refused(&["replay", super::SAMPLE, "--rules", &rules], 1).contains("rules.toml:2:1: "));
+    refused(&["replay", super::SAMPLE, "--rules", &rules, "--limit", "fixed-window 1/s"], 2);
+    refused(&["replay", super::SAMPLE], 2);
 }
