@@ -348,7 +348,10 @@ async fn no_place_leaks() {
     let limiter = RuleLimiter::new(store, paused_memory()).with_in_flight(1);
     let ask = |request| limiter.decide(rules.matches(&request));
     for _ in 0..3 {
-        assert!(ask(Request::new().with("few", "1")).await.unwrap().shed.is_none());
+        let decided = ask(Request::new().with("few", "1")).await.unwrap();
+        assert!(decided.shed.is_none());
+        // A denial is no place, however long it is kept.
+        let _denied = Some(decided).filter(|decided| !decided.is_allowed());
         failing.next([Fate::Misconfigured]);
         assert!(ask(Request::new()).await.is_err());
         failing.next([Fate::AnswerLost]);

@@ -1,8 +1,8 @@
-//! Limits by rules in a file, which is followed while the service runs:
-//! `RULES=tower/examples/rules.toml cargo run --example axum_rules -p lockage-tower --features rules`, and in another
-//! terminal `curl -i -H "x-user: ann" -H "x-tier: pro" http://127.0.0.1:3000/search`.
+//! Limits by rules in a file, which is followed while the service runs: `cargo run --example axum_rules -p lockage-tower
+//! --features rules`, and in another terminal `curl -i -H "x-user: ann" -H "x-tier: pro" http://127.0.0.1:3000/search`.
 //!
-//! From its environment: `PORT`, `RULES`, and `REDIS_URL` for limits that all processes share; they are in memory without.
+//! From its environment: `PORT`, `RULES` (the file, `tower/examples/rules.toml`), and `REDIS_URL` for limits that all
+//! processes share; they are in memory without.
 
 #![allow(clippy::print_stdout, missing_docs)]
 

@@ -106,6 +106,8 @@ fn files_of_others_are_imported_with_a_warning_for_each_thing_that_cannot_be_sai
 }
 
 const LOG: &str = concat!(
+    r#"{"ts": 1772442062, "remote_ip": "192.0.2.1", "method": "POST", "uri": "/b", "user": "bob"}"#,
+    "\n",
     r#"{"ts": 1772442000, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a?x", "user": "ann", "plan": "pro", "tokens": 5}"#,
     "\n",
     r#"{"ts": 1772442001, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a", "user": "ann", "X-Plan": "gold"}"#,
@@ -113,8 +115,6 @@ const LOG: &str = concat!(
     r#"{"ts": 1772442003, "remote_ip": "198.51.100.7", "method": "POST", "uri": "/b", "user": "-", "tokens": "none"}"#,
     "\n",
     r#"{"ts": 1772442002, "remote_ip": "192.0.2.1", "method": "GET", "uri": "/a", "user": "ann", "tokens": 80}"#,
-    "\n",
-    r#"{"ts": 1772442062, "remote_ip": "192.0.2.1", "method": "POST", "uri": "/b", "user": "bob"}"#,
     "\n",
 );
 
