@@ -2,6 +2,7 @@
 
 use lockage::Error;
 use lockage::observer::ErrorKind;
+use lockage_rules::Shed;
 
 /// Why a request has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +13,9 @@ pub(crate) enum Failure {
     /// The deadline is past.
     #[error("not done: the deadline was past before the store answered")]
     Late,
+    /// More important requests come first.
+    #[error("not done: {0}")]
+    Shed(#[from] Shed),
     /// A refund for a limit whose parts have costs of their own.
     #[error(
         "the limit of the rule `{0}` has costs by part, which cannot be refunded: reserve and settle them"
@@ -30,7 +34,7 @@ impl Failure {
             Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::StoredOnce(_) => {
                 ErrorKind::Refused
             }
-            Failure::Late => ErrorKind::NotDone,
+            Failure::Late | Failure::Shed(_) => ErrorKind::NotDone,
             Failure::Error(error) => error.kind(),
         }
     }

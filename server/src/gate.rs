@@ -89,16 +89,19 @@ impl Gate {
         let answer = answered(&self.0.works, deadline, |delivery| async move {
             let rules = inner.rules();
             match inner.limiter.decide(asked.matched(&rules)).await {
+                Ok(RuleDecision { shed: Some(shed), .. }) => {
+                    delivery.deliver(Err(shed.into())).await;
+                }
                 Ok(decided) => {
                     let answer = answer(&Outcome::of(&decided));
                     if !delivery.deliver(Ok(answer)).await && decided.is_allowed() {
                         inner.give_back(&decided).await;
                     }
                 }
-                Err(error) => _ = delivery.deliver(Err(error)).await,
+                Err(error) => _ = delivery.deliver(Err(Failure::from(error))).await,
             }
         });
-        Ok(answer.await.ok_or(Failure::Late)??)
+        answer.await.ok_or(Failure::Late)?
     }
 
     /// Returns the answer that is made of what [`decide`](Self::decide) would decide now, each limit by itself.

@@ -33,7 +33,7 @@ pub struct Options {
     /// The prefix of all keys
     #[arg(long, default_value = "lockage")]
     pub(crate) prefix: String,
-    /// How long a call to the store may take
+    /// How long a call to the store may take; on Redis it is 500ms at most
     #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = span)]
     pub(crate) timeout: Duration,
     #[command(flatten)]
@@ -81,6 +81,9 @@ pub(crate) struct Limits {
     /// Take N permits ahead for an id that is in use, for up to a second
     #[arg(long, value_name = "N")]
     pub(crate) prefetch: Option<u64>,
+    /// Decide at most N requests at once, of the less important ones fewer: the others are refused
+    #[arg(long, value_name = "N")]
+    pub(crate) max_in_flight: Option<u32>,
     /// How long a request with an Idempotency-Key is remembered
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = span)]
     pub(crate) remember: Duration,

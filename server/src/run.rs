@@ -1,5 +1,6 @@
 //! The server: its store, its rules, its ports, and its end.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use lockage::runtime::Tokio;
 use lockage::{AnyStore, Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
-use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter, Rules};
+use lockage_rules::{LiveRules, RuleLimiter, Rules};
 use lockage_telemetry::{DECISION_BUCKETS, Metrics, Tracing};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
@@ -29,6 +30,9 @@ use crate::openapi::openapi;
 use crate::options::{FallbackOption, LogForm, Options, Port};
 use crate::serve::{Bounds, Port as Served};
 use crate::{resp, rls, tls};
+
+/// The metrics and the log.
+type Observers = Vec<Arc<dyn Observer>>;
 
 /// Serves until SIGTERM or SIGINT, and until all requests that have arrived are answered.
 ///
@@ -47,10 +51,11 @@ pub async fn run(options: Options) -> Result<()> {
     log(options.log);
     let metrics = install_metrics()?;
     let (works, (stop, stops)) = (TaskTracker::new(), watch::channel(false));
-    let observer: Vec<Arc<dyn Observer>> = vec![Arc::new(Metrics::new()), Arc::new(Tracing::new())];
-    let observer = Arc::new(observer);
+    let observers: Observers = vec![Arc::new(Metrics::new()), Arc::new(Tracing::new())];
+    let observer = Arc::new(observers);
     let store = open(&options, observer.clone())?;
-    let rules = options.rules.as_ref().map(live_rules).transpose()?;
+    let rules =
+        options.rules.as_deref().map(|path| live_rules(path, observer.clone())).transpose()?;
     let limiter = limiter(&options, store.clone(), observer)?;
     let gate = Gate::new(rules.clone(), limiter, options.limits.remember, works.clone());
     let locks = locks::Locks {
@@ -118,7 +123,7 @@ fn install_metrics() -> Result<PrometheusHandle> {
     builder.install_recorder().context("metrics")
 }
 
-fn open(options: &Options, observer: Arc<dyn Observer>) -> Result<Storage> {
+fn open(options: &Options, observer: Arc<Observers>) -> Result<Storage> {
     let store = match options.store.as_str() {
         "memory" => AnyStore::new(ObservedStore::new(MemoryStore::new(), "store", observer)),
         address => {
@@ -134,15 +139,13 @@ fn open(options: &Options, observer: Arc<dyn Observer>) -> Result<Storage> {
 fn limiter(
     options: &Options,
     store: Storage,
-    observer: Arc<dyn Observer>,
+    observer: Arc<Observers>,
 ) -> Result<RuleLimiter<Storage>> {
     let local = MemoryStore::new();
     // Rules bring their limits. This one leaves a share to any number of processes.
     let any =
         FixedWindow::new(u64::from(u32::MAX), Duration::from_secs(1)).expect("it is in range");
-    let mut limiter = Limiter::new(store, any.into())
-        .with_prefix(&options.prefix)?
-        .with_observer("rules", observer);
+    let mut limiter = Limiter::new(store, any.into()).with_prefix(&options.prefix)?;
     let options = &options.limits;
     if let Some(fallback) = options.fallback {
         limiter = limiter.with_fallback(match fallback {
@@ -160,28 +163,16 @@ fn limiter(
     if let Some(permits) = options.prefetch {
         limiter = limiter.with_prefetch(Prefetch::new(permits, Duration::from_secs(1)))?;
     }
-    Ok(RuleLimiter::of(limiter, local))
+    let limiter = RuleLimiter::of(limiter, local).with_observer(observer);
+    Ok(match options.max_in_flight {
+        Some(most) => limiter.with_in_flight(most),
+        None => limiter,
+    })
 }
 
-fn live_rules(path: &std::path::PathBuf) -> Result<Arc<LiveRules>> {
+fn live_rules(path: &Path, observer: Arc<Observers>) -> Result<Arc<LiveRules>> {
     let rules = LiveRules::open(path).map_err(|error| anyhow!("{error}"))?;
-    let observer = |event: &ReloadEvent<'_>| {
-        let is_current = match event {
-            ReloadEvent::Replaced(rules) => {
-                tracing::info!(rules = rules.len(), "new rules are in force");
-                1.0
-            }
-            ReloadEvent::Recovered => 1.0,
-            ReloadEvent::Failed(error) => {
-                tracing::error!(%error, "the file of rules is refused, and the rules in force stay");
-                0.0
-            }
-            _ => return,
-        };
-        metrics::gauge!("lockage.server.rules.current").set(is_current);
-    };
-    metrics::gauge!("lockage.server.rules.current").set(1.0);
-    Ok(Arc::new(rules.on_reload(observer)))
+    Ok(Arc::new(rules.with_observer(observer)))
 }
 
 /// Reads the file of rules when it has changed, and on SIGHUP.

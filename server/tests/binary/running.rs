@@ -54,8 +54,12 @@ async fn rules_are_followed_and_a_mistake_leaves_those_in_force() {
     std::fs::write(server.rules(), RULES.replace("3/min", "7/min")).expect("rules");
     until("the new rules", async || limit(ask.clone()).await == 7).await;
     std::fs::write(server.rules(), "[[rules]]\nlimit = 7").expect("rules");
-    let metrics = async || server.get("admin", "/metrics").await.1;
-    until("the gauge", async || metrics().await.contains("lockage_server_rules_current 0")).await;
+    let is_valid = async |value: &str| {
+        let metrics = server.get("admin", "/metrics").await.1;
+        let mut lines = metrics.lines().filter(|line| line.starts_with("lockage_rules_valid{"));
+        lines.any(|line| line.ends_with(&format!(" {value}")))
+    };
+    until("the gauge", async || is_valid("0").await).await;
     assert_eq!(limit(ask.clone()).await, 7);
     let (status, mistakes) = server.get("admin", "/v1/rules").await;
     assert!(status.is_success() && mistakes.contains("rules.toml:2:9"), "{mistakes}");
@@ -64,7 +68,7 @@ async fn rules_are_followed_and_a_mistake_leaves_those_in_force() {
     std::fs::write(server.rules(), RULES.replace("3/min", "9/min")).expect("rules");
     server.signal("-HUP");
     until("the rules of a signal", async || limit(ask.clone()).await == 9).await;
-    assert!(metrics().await.contains("lockage_server_rules_current 1"));
+    assert!(is_valid("1").await);
 }
 
 async fn until(what: &str, holds: impl AsyncFn() -> bool) {
