@@ -13,8 +13,8 @@ use crate::held::Held;
 use crate::merge::AllFields;
 use crate::switch::Switch;
 
-/// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and leaves its
-/// unsettled reservations charged as estimated. If the request upgrades its connection, keep it until that ends.
+/// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and charges its
+/// unsettled reservations like those of a response that breaks off. If the request upgrades its connection, keep it until that ends.
 #[must_use = "dropped, it gives the request's permit back"]
 pub struct Admission {
     /// The decision of the limit that has the least left, if one was made. Skipped and free requests have none, nor do
@@ -29,12 +29,17 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Settles by the head of the response everything but [`Commit::by_body_length`](crate::Commit::by_body_length).
+    /// Settles by the head of the response everything but costs by its body.
     pub fn settle_by(&mut self, head: &response::Parts) {
         self.held.iter_mut().for_each(|held| held.settle_by(head));
     }
 
-    /// Settles the rest by the length of the response's body, once all of it was sent, and returns the permit.
+    /// Reads the next bytes of the response's body, for [`Commit::by_usage`](crate::Commit::by_usage).
+    pub fn observe(&mut self, data: &[u8]) {
+        self.held.iter_mut().for_each(|held| held.observe(data));
+    }
+
+    /// Settles the rest by the response's body, of this length, once all of it was sent, and returns the permit.
     pub fn end(self, body_length: u64) {
         if let Some(mut held) = self.held {
             held.bytes = body_length;

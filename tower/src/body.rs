@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 use pin_project_lite::pin_project;
 
@@ -47,9 +47,9 @@ impl<B: http_body::Body<Data = Bytes>> http_body::Body for Body<B> {
         let frame = ready!(inner.as_mut().poll_frame(context));
         if let Some(held) = this.held {
             if let Some(Ok(frame)) = &frame {
-                held.add_bytes(frame.data_ref().map_or(0, Buf::remaining));
+                held.observe(frame.data_ref().map_or(&[], |data| data));
             }
-            // An error is no end: reservations stay charged as estimated.
+            // An error is no end: reservations are charged as those of a body that breaks off.
             let failed = matches!(frame, Some(Err(_)));
             if frame.is_none() || failed || inner.is_end_stream() {
                 let held = this.held.take();

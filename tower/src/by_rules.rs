@@ -19,7 +19,8 @@ use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
 use crate::check::{Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
-use crate::cost::{Actual, Commit, Unit};
+use crate::commit::Commit;
+use crate::cost::{Amount, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies};
 use crate::held::{Account, BoxFuture, Held, Open, Spawner, check_hold, spawner};
@@ -55,7 +56,7 @@ type Values = dyn for<'r> Fn(&'r Parts, Request<'r>) -> Request<'r> + Send + Syn
 struct Estimate {
     name: Box<str>,
     hold: Duration,
-    by: Actual,
+    by: Commit,
     spawn: Spawner,
 }
 
@@ -133,7 +134,8 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
     }
 
     /// Takes the cost of this name as an estimate, and later charges the actual one to all rules that name it, as
-    /// [`RuleLimiter::reserve`] does; see [`RateLimit::reserve`] for the rest.
+    /// [`RuleLimiter::reserve`] does; see [`RateLimit::reserve`] for the rest. The hold
+    /// is not renewed.
     pub fn reserve(
         self,
         runtime: impl Spawn,
@@ -141,8 +143,8 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
         estimate: &str,
         commit: Commit,
     ) -> Self {
-        let Commit(by) = commit;
-        let estimate = Estimate { name: estimate.into(), hold, by, spawn: spawner(runtime) };
+        let spawn = spawner(runtime);
+        let estimate = Estimate { name: estimate.into(), hold, by: commit, spawn };
         RateLimitByRules { estimate: Some(estimate), ..self }
     }
 
@@ -319,8 +321,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
                     .map_err(|_| Rejection::boxed(Reason::Shed))?;
                 let mut admitted = Admitted::default();
                 if let Some(place) = place {
-                    admitted.held =
-                        Some(Box::new(Held { permit: Some(Box::new(place)), ..Held::default() }));
+                    admitted.held.get_or_insert_default().permit = Some(Box::new(place));
                 }
                 Ok(admitted)
             }
@@ -388,6 +389,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
         if let (Some(amount), Some(Estimate { by, spawn, .. })) = (estimate, &self.estimate) {
             let account =
                 Reserved { limiter: Arc::clone(&self.limiter), decided: Arc::clone(&decided) };
+            let amount = Amount::All(amount);
             let open = Open::new(Box::new(account), by.clone(), amount, spawn.clone());
             held.get_or_insert_default().reservations.push(open);
         }
@@ -402,8 +404,9 @@ struct Reserved<S> {
 }
 
 impl<S: HasTimeout + Clone + 'static> Account for Reserved<S> {
-    fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()> {
+    fn commit(self: Box<Self>, actual: Amount) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            let Amount::All(actual) = actual else { unreachable!("rules have one estimate") };
             // If the commit fails, the estimate stays charged.
             let _ = self.limiter.commit(&self.decided, actual).await;
         })

@@ -14,7 +14,8 @@ use smallvec::SmallVec;
 
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
-use crate::cost::{Actual, OfRequest};
+use crate::commit::Commit;
+use crate::cost::{Amount, OfRequest, by_name};
 use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
@@ -30,6 +31,8 @@ pub(crate) struct Setup<S> {
     pub(crate) skip: Option<OfRequest<bool>>,
     pub(crate) skip_preflights: bool,
     pub(crate) cost: Option<OfRequest<u64>>,
+    /// The cost of each part of a name, instead of one for all.
+    pub(crate) part_costs: Vec<(Arc<str>, OfRequest<u64>)>,
     pub(crate) waiting: Option<(Wait<S>, Duration)>,
     pub(crate) reserving: Option<Reserving>,
     pub(crate) places: Option<Arc<dyn Places>>,
@@ -62,9 +65,29 @@ pub(crate) type Wait<S> =
 
 pub(crate) struct Reserving {
     pub(crate) hold: Duration,
-    pub(crate) by: Actual,
+    pub(crate) by: Commit,
     pub(crate) request: Box<dyn Fn() -> RequestId + Send + Sync>,
     pub(crate) spawn: Spawner,
+}
+
+impl Reserving {
+    /// Holds a reservation, if there is one, until its request ends.
+    fn hold<S: Store + Clone + 'static>(
+        &self,
+        reserved: lockage::limiter::Reserved,
+        limiter: &Limiter<S>,
+        id: &str,
+        cost: &Amount,
+        held: &mut Option<Box<Held>>,
+    ) -> Decision {
+        if let Some(reservation) = reserved.reservation {
+            let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
+            let (by, spawn) = (self.by.clone(), self.spawn.clone());
+            let open = Open::new(Box::new(account), by, cost.clone(), spawn);
+            held.get_or_insert_default().reservations.push(open);
+        }
+        reserved.decision
+    }
 }
 
 /// A limiter for all requests with the same key.
@@ -143,9 +166,9 @@ impl<S: Store + Clone + 'static> Setup<S> {
     }
 
     async fn check_limits(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
-        let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
+        let cost = self.amount(parts);
         let (mut held, mut charged) = (None, AllCharged::new());
-        let Err(rejection) = self.charge(parts, cost, &mut held, &mut charged).await else {
+        let Err(rejection) = self.charge(parts, &cost, &mut held, &mut charged).await else {
             return Ok(self.admitted(held, charged));
         };
         if let Some(mut held) = held {
@@ -157,22 +180,33 @@ impl<S: Store + Clone + 'static> Setup<S> {
                     && !decision.would_deny()
                     && decision.origin != Origin::Fallback
             };
-            if self.reserving.is_none() && decision.as_ref().is_some_and(is_charged) {
+            // Costs by part are refunded by their reservations alone.
+            if let (Amount::All(cost), None) = (&cost, &self.reserving)
+                && decision.as_ref().is_some_and(is_charged)
+            {
                 // If the refund fails, the cost stays charged.
-                let _ = Box::pin(charge.limiter.refund(&id, cost)).await;
+                let _ = Box::pin(charge.limiter.refund(&id, *cost)).await;
             }
         }
         Err(rejection)
     }
 
+    fn amount(&self, parts: &Parts) -> Amount {
+        if self.part_costs.is_empty() {
+            return Amount::All(self.cost.as_ref().map_or(1, |cost| cost(parts)));
+        }
+        let each = self.part_costs.iter().map(|(name, cost)| (Arc::clone(name), cost(parts)));
+        Amount::Parts(each.collect())
+    }
+
     async fn charge<'a>(
         &'a self,
         parts: &Parts,
-        cost: u64,
+        cost: &Amount,
         held: &mut Option<Box<Held>>,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
-        if cost > 0 {
+        if !cost.is_zero() {
             let all = self.found(parts).map_err(Rejection::boxed)?;
             match self.is_one_decision(&all) {
                 true => self.charge_together(all, parts, cost, charged).await?,
@@ -204,11 +238,13 @@ impl<S: Store + Clone + 'static> Setup<S> {
         &'a self,
         mut all: AllCharged<'a, S>,
         parts: &Parts,
-        cost: u64,
+        cost: &Amount,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
+        // `RateLimit::build` refuses several limits with costs by part, unless they are reserved.
+        let Amount::All(one) = *cost else { unreachable!("costs by part are charged one by one") };
         let requests: Vec<_> =
-            all.iter().map(|it| it.charge.limiter.request(&it.id, cost)).collect();
+            all.iter().map(|it| it.charge.limiter.request(&it.id, one)).collect();
         match Box::pin(all[0].charge.limiter.try_acquire_all(&requests)).await {
             Ok(decided) if decided.is_allowed() => {
                 for (one, decision) in all.iter_mut().zip(decided.decisions) {
@@ -237,7 +273,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         &'a self,
         all: AllCharged<'a, S>,
         parts: &Parts,
-        cost: u64,
+        cost: &Amount,
         held: &mut Option<Box<Held>>,
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
@@ -260,24 +296,40 @@ impl<S: Store + Clone + 'static> Setup<S> {
         &self,
         charge: &Charge<S>,
         id: &str,
-        cost: u64,
+        cost: &Amount,
         held: &mut Option<Box<Held>>,
     ) -> Result<Decision, Error> {
         let limiter = &charge.limiter;
+        let Amount::All(one) = *cost else {
+            return Box::pin(self.decide_by_part(limiter, id, cost, held)).await;
+        };
         if let Some((wait, max_wait)) = self.waiting {
-            return wait(limiter, id, cost, max_wait).await;
+            return wait(limiter, id, one, max_wait).await;
         }
-        let Some(Reserving { hold, by, request, spawn }) = &self.reserving else {
-            return limiter.try_acquire(id, cost).await;
+        let Some(reserving) = &self.reserving else {
+            return limiter.try_acquire(id, one).await;
         };
         // Boxed, as all parts that few requests need: otherwise each request would be moved with room for it.
-        let reserved = Box::pin(limiter.reserve_as(id, cost, request(), *hold)).await?;
-        if let Some(reservation) = reserved.reservation {
-            let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
-            let open = Open::new(Box::new(account), by.clone(), cost, spawn.clone());
-            held.get_or_insert_default().reservations.push(open);
-        }
-        Ok(reserved.decision)
+        let reserve = limiter.reserve_as(id, one, (reserving.request)(), reserving.hold);
+        let reserved = Box::pin(reserve).await?;
+        Ok(reserving.hold(reserved, limiter, id, cost, held))
+    }
+
+    async fn decide_by_part(
+        &self,
+        limiter: &Limiter<S>,
+        id: &str,
+        cost: &Amount,
+        held: &mut Option<Box<Held>>,
+    ) -> Result<Decision, Error> {
+        let Amount::Parts(each) = cost else { unreachable!("it is a cost by part") };
+        let each = by_name(each);
+        let Some(reserving) = &self.reserving else {
+            return limiter.try_acquire_parts(id, &each[..]).await;
+        };
+        let reserve =
+            limiter.reserve_parts_as(id, &each[..], (reserving.request)(), reserving.hold);
+        Ok(reserving.hold(reserve.await?, limiter, id, cost, held))
     }
 
     /// Returns whether a decision lets a request go ahead, and otherwise how it is rejected.
@@ -379,6 +431,7 @@ impl<S> Default for Setup<S> {
             skip: None,
             skip_preflights: false,
             cost: None,
+            part_costs: Vec::new(),
             waiting: None,
             reserving: None,
             places: None,

@@ -1,12 +1,13 @@
-//! The cost of a request, before and after its response.
+//! The cost of a request, before its response.
 
 use std::sync::Arc;
 
+use http::Method;
 use http::header::CONTENT_LENGTH;
 use http::request::Parts;
-use http::{HeaderName, Method, StatusCode, response};
+use smallvec::SmallVec;
 
-use crate::error::SetupError;
+use crate::estimate::Estimated;
 
 /// A function of the application on requests.
 pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;
@@ -48,6 +49,50 @@ impl Cost {
         };
         Cost { of: Arc::new(of), unit: Unit::Bytes }
     }
+
+    /// Returns the estimate that an [`Estimate`](crate::Estimate) layer in front has read from the request's body, at
+    /// least 1. The answer counts as `default` if its size is not in the body, the body was not read, or there is no such
+    /// layer.
+    pub fn by_body(default: u64) -> Self {
+        (move |parts: &Parts| {
+            let estimated = parts.extensions.get::<Estimated>().copied().unwrap_or_default();
+            estimated.cost(default)
+        })
+        .into()
+    }
+}
+
+/// The cost of a request for the parts of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Amount {
+    /// One cost for all parts.
+    All(u64),
+    /// A cost for each part of a name; the others cost nothing.
+    Parts(Box<[(Arc<str>, u64)]>),
+}
+
+impl Amount {
+    /// Returns the same form of no cost.
+    pub(crate) fn nothing(&self) -> Self {
+        match self {
+            Amount::All(_) => Amount::All(0),
+            Amount::Parts(costs) => {
+                Amount::Parts(costs.iter().map(|(name, _)| (Arc::clone(name), 0)).collect())
+            }
+        }
+    }
+
+    pub(crate) fn is_zero(&self) -> bool {
+        match self {
+            Amount::All(cost) => *cost == 0,
+            Amount::Parts(costs) => costs.iter().all(|(_, cost)| *cost == 0),
+        }
+    }
+}
+
+/// Returns the costs in the form that the client takes.
+pub(crate) fn by_name(costs: &[(Arc<str>, u64)]) -> SmallVec<[(&str, u64); 4]> {
+    costs.iter().map(|(name, cost)| (&**name, *cost)).collect()
 }
 
 impl Unit {
@@ -77,52 +122,5 @@ pub fn routes<'a>(
     move |parts| {
         let route = parts.extensions.get::<axum::extract::MatchedPath>();
         route.and_then(|route| costs.get(route.as_str()).copied()).unwrap_or(1)
-    }
-}
-
-/// The real cost of a request, known with its response.
-#[derive(Clone)]
-pub struct Commit(pub(crate) Actual);
-
-type OfHead = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
-
-#[derive(Clone)]
-pub(crate) enum Actual {
-    /// By the head of the response, or the estimate if it has no cost.
-    Head(Arc<OfHead>),
-    /// The number of the response's bytes.
-    Bytes,
-}
-
-impl Commit {
-    /// Returns the cost that a function computes from the head of the response; on `None`, the estimate stays.
-    pub fn by(function: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static) -> Self {
-        Commit(Actual::Head(Arc::new(function)))
-    }
-
-    /// Returns the cost that a function computes from the status. To count only failures, as of logins:
-    ///
-    /// ```
-    /// use lockage_tower::Commit;
-    ///
-    /// let failures = Commit::by_status(|status| Some(u64::from(!status.is_success())));
-    /// ```
-    pub fn by_status(function: impl Fn(StatusCode) -> Option<u64> + Send + Sync + 'static) -> Self {
-        Commit::by(move |head| function(head.status))
-    }
-
-    /// Returns the number in a header field of the response, such as the tokens that a language model used.
-    ///
-    /// # Errors
-    /// [`SetupError::HeaderName`].
-    pub fn by_header(name: &str) -> Result<Self, SetupError> {
-        let name = HeaderName::try_from(name).map_err(|_| SetupError::HeaderName(name.into()))?;
-        Ok(Commit::by(move |head| head.headers.get(&name)?.to_str().ok()?.trim().parse().ok()))
-    }
-
-    /// Returns the number of bytes of the response's body, once all of it was sent; of an upgraded connection, those that
-    /// were written to it.
-    pub fn by_body_length() -> Self {
-        Commit(Actual::Bytes)
     }
 }

@@ -36,6 +36,19 @@ pub enum SetupError {
         /// The number of limits.
         limits: usize,
     },
+    /// This is not the place of a value in a JSON document.
+    #[error(
+        "`{0}` is no JSON pointer: write the keys on the way, each after a slash, as in /usage/total_tokens"
+    )]
+    Pointer(Box<str>),
+    /// Costs are for parts of other names than the limit has, or than have an estimate.
+    #[error("there is no part `{name}` in `{within}`")]
+    NoPart {
+        /// The name.
+        name: Box<str>,
+        /// The limit, or the parts that have a cost.
+        within: Box<str>,
+    },
     /// Two policies have the same name, so clients could not distinguish them.
     #[error("two policies have the name `{0}`: name each by `named`")]
     DuplicateName(Box<str>),

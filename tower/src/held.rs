@@ -12,7 +12,9 @@ use lockage::store::ConfigError;
 use lockage::{Limit, Limiter, Store, limit};
 use lockage_core::Acquire;
 
-use crate::cost::Actual;
+use crate::commit::{Actual, Commit};
+use crate::cost::{Amount, by_name};
+use crate::usage::Meter;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -42,22 +44,60 @@ pub(crate) struct Held {
     pub(crate) permit: Option<Box<dyn Any + Send>>,
     pub(crate) reservations: Vec<Open>,
     pub(crate) bytes: u64,
+    /// Reads the body that the reservations are settled by.
+    meter: Option<Box<Meter>>,
 }
 
 impl Held {
     pub(crate) fn settle_by(&mut self, head: &response::Parts) {
-        self.reservations.iter_mut().for_each(|open| open.settle_by(head));
+        for open in &mut self.reservations {
+            match &open.by.by {
+                Actual::Head(of) => {
+                    let actual = of(head);
+                    open.settle(|_, estimate| actual.unwrap_or(estimate));
+                }
+                // All reservations of a request have the same usage.
+                Actual::Usage(usage) if self.meter.is_none() => {
+                    self.meter = Some(Box::new(Meter::new(usage, head)));
+                }
+                Actual::Usage(_) | Actual::Bytes => {}
+            }
+        }
     }
 
     pub(crate) fn add_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes as u64);
     }
 
-    /// Settles by the number of sent bytes, and returns the permit.
+    /// Reads bytes of the response's body.
+    pub(crate) fn observe(&mut self, data: &[u8]) {
+        self.add_bytes(data.len());
+        if let Some(meter) = &mut self.meter {
+            meter.push(data);
+        }
+    }
+
+    /// Settles by the body, of which all was sent, and returns the permit.
     pub(crate) fn end(mut self) {
+        self.settle(true);
+    }
+
+    fn settle(&mut self, is_end: bool) {
         let bytes = self.bytes;
+        if let Some(meter) = &mut self.meter {
+            meter.finish(is_end);
+        }
         for open in &mut self.reservations {
-            open.settle(bytes);
+            match &open.by.by {
+                Actual::Usage(usage) => {
+                    let usage = Arc::clone(usage);
+                    let meter = self.meter.as_deref();
+                    open.settle(|place, estimate| usage.charge(place, estimate, meter, bytes));
+                }
+                Actual::Bytes if is_end => open.settle(|_, _| bytes),
+                // The estimate stays.
+                Actual::Bytes | Actual::Head(_) => open.settle(|_, estimate| estimate),
+            }
         }
     }
 
@@ -71,19 +111,26 @@ impl Held {
     }
 }
 
-/// A reservation that is settled once. Dropping it settles it as estimated.
+/// Without its end a response is charged as far as it came.
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.settle(false);
+    }
+}
+
+/// A reservation that is settled once.
 pub(crate) struct Open {
     /// `None` once it is settled.
     account: Option<Box<dyn Account>>,
-    by: Actual,
-    estimate: u64,
+    by: Commit,
+    estimate: Amount,
     spawn: Spawner,
 }
 
 /// The account to which a cost is charged.
 pub(crate) trait Account: Send {
     /// Charges a request's real cost.
-    fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()>;
+    fn commit(self: Box<Self>, actual: Amount) -> BoxFuture<'static, ()>;
 }
 
 /// A reservation, and its limiter.
@@ -94,10 +141,16 @@ pub(crate) struct Reserved<S> {
 }
 
 impl<S: Store + 'static> Account for Reserved<S> {
-    fn commit(self: Box<Self>, actual: u64) -> BoxFuture<'static, ()> {
+    fn commit(self: Box<Self>, actual: Amount) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            let Reserved { limiter, id, reservation } = &*self;
             // If the commit fails, the estimate stays charged.
-            let _ = self.limiter.commit(&self.id, &self.reservation, actual).await;
+            let _ = match &actual {
+                Amount::All(actual) => limiter.commit(id, reservation, *actual).await,
+                Amount::Parts(actual) => {
+                    limiter.commit_parts(id, reservation, &by_name(actual)[..]).await
+                }
+            };
         })
     }
 }
@@ -105,8 +158,8 @@ impl<S: Store + 'static> Account for Reserved<S> {
 impl Open {
     pub(crate) fn new(
         account: Box<dyn Account>,
-        by: Actual,
-        estimate: u64,
+        by: Commit,
+        estimate: Amount,
         spawn: Spawner,
     ) -> Self {
         Open { account: Some(account), by, estimate, spawn }
@@ -114,25 +167,25 @@ impl Open {
 
     /// Gives it back, since the request does not go ahead.
     pub(crate) fn cancel(&mut self) {
-        self.settle(0);
-    }
-
-    fn settle_by(&mut self, head: &response::Parts) {
-        if let Actual::Head(of) = &self.by {
-            let actual = of(head).unwrap_or(self.estimate);
-            self.settle(actual);
-        }
-    }
-
-    fn settle(&mut self, actual: u64) {
         if let Some(account) = self.account.take() {
-            (self.spawn)(account.commit(actual));
+            (self.spawn)(account.commit(self.estimate.nothing()));
         }
     }
-}
 
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.settle(self.estimate);
+    /// Charges the real cost. `actual` returns it from the place among the parts of the commit and the estimate.
+    fn settle(&mut self, actual: impl Fn(usize, u64) -> u64) {
+        let Some(account) = self.account.take() else { return };
+        let charged = match &self.estimate {
+            Amount::All(estimate) => Amount::All(actual(0, *estimate)),
+            Amount::Parts(estimates) => {
+                let part = |(name, estimate): &(Arc<str>, u64)| {
+                    let place = self.by.parts.iter().position(|part| **part == **name);
+                    let charged = place.map_or(*estimate, |place| actual(place, *estimate));
+                    (Arc::clone(name), charged)
+                };
+                Amount::Parts(estimates.iter().map(part).collect())
+            }
+        };
+        (self.spawn)(account.commit(charged));
     }
 }

@@ -35,23 +35,30 @@ mod body;
 mod by_rules;
 mod check;
 mod client_ip;
+mod commit;
 mod cost;
+mod documents;
 mod error;
+mod estimate;
 mod faults;
 mod fields;
 mod grpc;
 mod held;
 mod key;
 mod merge;
+mod numbers;
 mod outbound;
+mod part_costs;
 mod pause;
 mod places;
 mod rate_limit;
 mod rejection;
+mod replayed;
 mod service;
 mod structured;
 mod switch;
 mod unnamed;
+mod usage;
 
 pub use admission::Admission;
 pub use answers::OnError;
@@ -59,10 +66,13 @@ pub use body::Body;
 #[cfg(feature = "rules")]
 pub use by_rules::{RateLimitByRules, RuleSource};
 pub use client_ip::{ClientIp, PeerAddr, ip};
+pub use commit::Commit;
+pub use cost::Cost;
 #[cfg(feature = "axum")]
 pub use cost::routes;
-pub use cost::{Commit, Cost};
+pub use documents::Format;
 pub use error::SetupError;
+pub use estimate::{Estimate, EstimateFuture, EstimateService, Estimated};
 pub use fields::Fields;
 #[cfg(feature = "axum")]
 pub use key::route;
@@ -70,7 +80,9 @@ pub use key::{Key, header};
 pub use outbound::{NotSent, Outbound, OutboundError, OutboundService};
 pub use rate_limit::RateLimit;
 pub use rejection::{Reason, Rejection};
+pub use replayed::Replayed;
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
+pub use usage::{Tokens, Unmeasured, Usage};
 
 /// The programs of the README and of the guide compile.
 #[cfg(all(doctest, feature = "axum", feature = "rules"))]

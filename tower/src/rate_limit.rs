@@ -16,11 +16,13 @@ use lockage::{Decision, Error, Limit, Limiter, Store};
 use crate::answers::OnError;
 use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
 use crate::client_ip::ip;
-use crate::cost::{Commit, Cost, Unit};
+use crate::commit::Commit;
+use crate::cost::{Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies, check_name};
 use crate::held::{BoxFuture, check_hold, spawner};
 use crate::key::Key;
+use crate::part_costs;
 use crate::places::Semaphores;
 use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
@@ -162,6 +164,19 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
+    /// Sets the cost of a request for one part of the limit, such as `tokens` of `requests: fixed-window 60/min + tokens:
+    /// token-bucket 90_000/min`, instead of one [cost](Self::cost) for all. Parts without a cost are not charged.
+    ///
+    /// Every limit of the layer needs all of these parts. With several limiters, or a bound of requests
+    /// [in flight](Self::in_flight), such a layer has to [reserve](Self::reserve): only reservations give costs by part back.
+    pub fn cost_of(mut self, part: &str, cost: impl Into<Cost>) -> Self {
+        let Cost { of, unit } = cost.into();
+        self.setup.part_costs.retain(|(name, _)| **name != *part);
+        self.setup.part_costs.push((part.into(), of));
+        self.unit = unit;
+        self
+    }
+
     /// Lets requests go ahead unlimited if this returns true, such as those of a health check.
     pub fn skip(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
         self.setup.skip = Some(Arc::new(skip));
@@ -236,7 +251,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         };
         let spawn = spawner(runtime);
         self.setup.reserving =
-            Some(Reserving { hold, by: commit.0, request: Box::new(request), spawn });
+            Some(Reserving { hold, by: commit, request: Box::new(request), spawn });
         self
     }
 
@@ -295,6 +310,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         if setup.waiting.is_some() && setup.reserving.is_some() {
             return Err(SetupError::Conflict("waiting", "reservations"));
         }
+        part_costs::check(&setup, rules.len(), in_flight.is_some())?;
         let waits = setup.waiting.is_some();
         setup.rules =
             rules.into_iter().map(|rule| rule.build(unit, waits)).collect::<Result<_, _>>()?;
@@ -307,6 +323,9 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
             let first = setup.rules[0].limits.own().policies.names().next();
             let name = format!("{}-in-flight", first.expect("a limit has a part"));
             setup.at_once = Some(Policies::at_once(check_name(&name)?, permits));
+        }
+        for charge in setup.rules.iter().flat_map(|rule| rule.limits.all()) {
+            part_costs::check_limit(&setup.part_costs, charge.limiter.limit())?;
         }
         let policies = setup.rules.iter().flat_map(|rule| rule.limits.all());
         let mut names: Vec<_> = policies.flat_map(|limits| limits.policies.names()).collect();

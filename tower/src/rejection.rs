@@ -51,6 +51,12 @@ pub enum Reason {
     /// Its content is longer than the capacity.
     #[error("the content is longer than is ever admitted at once")]
     TooLong,
+    /// Its content is longer than is read for its cost.
+    #[error("the content is longer than {0} bytes")]
+    BodyTooLong(usize),
+    /// Its content does not state its cost.
+    #[error("the content cannot be read: {0}")]
+    UnreadableBody(&'static str),
     /// Too many requests of this client are served now.
     #[error("too many requests of this client are served now")]
     InFlight,
@@ -114,10 +120,10 @@ impl Reason {
                 "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity",
                 "Request cannot be satisfied due to temporary server capacity constraints",
             ),
-            Reason::TooCostly => {
+            Reason::TooCostly | Reason::UnreadableBody(_) => {
                 plain(StatusCode::BAD_REQUEST, grpc::INVALID_ARGUMENT, "Bad Request")
             }
-            Reason::TooLong => {
+            Reason::TooLong | Reason::BodyTooLong(_) => {
                 plain(StatusCode::PAYLOAD_TOO_LARGE, grpc::INVALID_ARGUMENT, "Content Too Large")
             }
             Reason::NoKey(_) => {

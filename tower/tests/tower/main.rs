@@ -11,6 +11,7 @@ mod rules;
 mod settling;
 mod setup;
 mod upgrades;
+mod usage;
 
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};

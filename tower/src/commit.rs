@@ -1,0 +1,72 @@
+//! The real cost of a request, known with its response.
+
+use std::sync::Arc;
+
+use http::{HeaderName, StatusCode, response};
+
+use crate::error::SetupError;
+use crate::usage::Usage;
+
+/// The real cost of a request, known with its response.
+#[derive(Clone)]
+pub struct Commit {
+    pub(crate) by: Actual,
+    /// The parts of the limit that it is for; empty for a cost of the whole.
+    pub(crate) parts: Arc<[Box<str>]>,
+}
+
+type OfHead = dyn Fn(&response::Parts) -> Option<u64> + Send + Sync;
+
+#[derive(Clone)]
+pub(crate) enum Actual {
+    /// By the head of the response, or the estimate if it has no cost.
+    Head(Arc<OfHead>),
+    /// The number of the response's bytes.
+    Bytes,
+    /// By the response's body.
+    Usage(Arc<Usage>),
+}
+
+impl Commit {
+    /// Returns the cost that a function computes from the head of the response; on `None`, the estimate stays.
+    pub fn by(function: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static) -> Self {
+        Commit { by: Actual::Head(Arc::new(function)), parts: Arc::default() }
+    }
+
+    /// Returns the cost that a function computes from the status. To count only failures, as of logins:
+    ///
+    /// ```
+    /// use lockage_tower::Commit;
+    ///
+    /// let failures = Commit::by_status(|status| Some(u64::from(!status.is_success())));
+    /// ```
+    pub fn by_status(function: impl Fn(StatusCode) -> Option<u64> + Send + Sync + 'static) -> Self {
+        Commit::by(move |head| function(head.status))
+    }
+
+    /// Returns the number in a header field of the response, such as the tokens that a language model used.
+    ///
+    /// # Errors
+    /// [`SetupError::HeaderName`].
+    pub fn by_header(name: &str) -> Result<Self, SetupError> {
+        let name = HeaderName::try_from(name).map_err(|_| SetupError::HeaderName(name.into()))?;
+        Ok(Commit::by(move |head| head.headers.get(&name)?.to_str().ok()?.trim().parse().ok()))
+    }
+
+    /// Returns the number of bytes of the response's body, once all of it was sent; of an upgraded connection, those that
+    /// were written to it.
+    pub fn by_body_length() -> Self {
+        Commit { by: Actual::Bytes, parts: Arc::default() }
+    }
+
+    /// Returns the cost that the response's body states, such as the tokens of a streamed answer: see [`Usage`].
+    pub fn by_usage(usage: Usage) -> Self {
+        Commit { parts: usage.parts(), by: Actual::Usage(Arc::new(usage)) }
+    }
+
+    /// Makes it the cost of this part of the limit, of which [`RateLimit::cost_of`](crate::RateLimit::cost_of) has the
+    /// estimate. Parts without a real cost stay charged as estimated.
+    pub fn for_part(self, part: &str) -> Self {
+        Commit { parts: Arc::new([part.into()]), ..self }
+    }
+}
