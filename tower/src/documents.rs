@@ -40,8 +40,9 @@ pub(crate) struct Documents {
     bound: usize,
     /// The line, or the only document, that is not yet whole.
     rest: Vec<u8>,
-    /// The data of the event that is not yet whole.
+    /// The data of the event that is not yet whole, and whether it has any line of it.
     data: Vec<u8>,
+    has_data: bool,
     is_first_line: bool,
     /// Whether the last byte ended a line by CR, so that LF belongs to it.
     after_cr: bool,
@@ -61,6 +62,7 @@ impl Documents {
             bound,
             rest: Vec::new(),
             data: Vec::new(),
+            has_data: false,
             is_first_line: true,
             after_cr: false,
             is_line_too_long: false,
@@ -154,19 +156,22 @@ impl Documents {
             return;
         }
         if line.is_empty() {
-            let too_long = mem::take(&mut self.is_event_too_long);
-            if !too_long && !self.data.is_empty() {
+            let is_too_long = mem::take(&mut self.is_event_too_long);
+            if mem::take(&mut self.has_data) && !is_too_long {
                 each(&self.data);
             }
             return self.data.clear();
         }
-        let Some(value) = line.strip_prefix(b"data:") else { return };
-        let value = value.strip_prefix(b" ").unwrap_or(value);
+        let value = match line.strip_prefix(b"data") {
+            Some([]) => &[],
+            Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
+            _ => return,
+        };
         if self.is_event_too_long || self.data.len() + value.len() > self.bound {
             (self.is_event_too_long, self.has_skipped) = (true, true);
             return self.data.clear();
         }
-        if !self.data.is_empty() {
+        if mem::replace(&mut self.has_data, true) {
             self.data.push(b'\n');
         }
         self.data.extend_from_slice(value);

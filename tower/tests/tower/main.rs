@@ -1,6 +1,8 @@
 //! Limits in front of services: the answers to clients, the identification of clients, and failures.
 
 mod addresses;
+mod drops;
+mod estimates;
 mod failures;
 mod fields;
 mod grpc;
@@ -8,6 +10,7 @@ mod outbound;
 mod processes;
 mod requests;
 mod rules;
+mod scripted;
 mod settling;
 mod setup;
 mod upgrades;

@@ -89,3 +89,42 @@ async fn numbers_out_of_range_are_refused() {
     let twice = [("gold", limit("fixed-window 1/s")), ("gold", limit("fixed-window 2/s"))];
     assert!(refused(RateLimit::per_ip(limiter()).tiered(twice, |_| None).build()).contains("gold"));
 }
+
+/// Costs by part need the parts, and the options that work with them.
+#[test]
+fn costs_for_other_parts_are_refused() {
+    use http::request::Parts;
+    use lockage_tower::Usage;
+    let one = |_: &Parts| 1;
+    let parts = || manual("requests: fixed-window 9/h + tokens: fixed-window 99/h").1;
+    let by_part = || RateLimit::per_ip(parts()).cost_of("requests", one).cost_of("tokens", one);
+    let commit = || Commit::by_status(|_| None);
+    let reserving = |commit| by_part().reserve(Tokio, SECOND, commit);
+    assert!(by_part().build().is_ok());
+    assert!(reserving(commit().for_part("tokens")).build().is_ok());
+    assert!(refused(by_part().cost_of("bytes", one).build()).contains("`bytes` in `requests: "));
+    let single = RateLimit::per_ip(manual("fixed-window 9/h").1).cost_of("tokens", one);
+    assert!(refused(single.build()).contains("`tokens` in `fixed-window 9/h`"));
+    let tiers = [("gold", limit("fixed-window 9/s"))];
+    assert!(refused(by_part().tiered(tiers, |_| None).build()).contains("no part `requests`"));
+    let tiers = [("gold", limit("tokens: fixed-window 9/s + requests: fixed-window 9/s"))];
+    assert!(by_part().tiered(tiers, |_| None).named_each(["a", "b"]).build().is_ok());
+    assert!(refused(reserving(commit()).build()).contains("`Commit::for_part`"));
+    assert!(
+        refused(reserving(commit().for_part("bytes")).build())
+            .contains("`bytes` in `requests, tokens`")
+    );
+    let usage = Usage::openai().cost_of("tokens", |tokens| tokens.input).cost_of("output", |_| 1);
+    assert!(refused(reserving(Commit::by_usage(usage)).build()).contains("`output`"));
+    let one_cost = RateLimit::per_ip(parts()).reserve(Tokio, SECOND, commit().for_part("tokens"));
+    assert!(refused(one_cost.build()).contains("`tokens`"));
+    assert!(refused(by_part().cost(one).build()).contains("a cost for all parts"));
+    let other = || header("x-api-key").unwrap();
+    let several =
+        |layer: RateLimit<_>| layer.and_by(other(), parts()).named_each(["a", "b"]).build();
+    assert!(refused(several(by_part())).contains("several limiters, unless it reserves"));
+    assert!(several(reserving(commit().for_part("tokens"))).is_ok());
+    for pointer in ["", "usage", "usage/a"] {
+        assert!(refused(Usage::at(pointer)).contains("/usage/total_tokens"));
+    }
+}

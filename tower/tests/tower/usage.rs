@@ -244,7 +244,7 @@ async fn a_response_that_does_not_state_its_usage_is_charged_by_the_rule() {
 async fn events_and_lines_are_counted() {
     for (kind, body, whole, cut) in [
         (EVENTS, CHAT, 3, 3),
-        (EVENTS, ODD, 3, 3),
+        (EVENTS, ODD, 4, 4),
         (EVENTS, OPEN_EVENT, 2, 1),
         ("application/x-ndjson", LINES, 4, 4),
         ("application/x-ndjson", OPEN_LINES, 2, 1),
@@ -302,15 +302,17 @@ async fn documents_beyond_the_bound_are_skipped() {
 fn reference(text: &str) -> Vec<String> {
     let text =
         text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n");
-    let (mut events, mut data) = (Vec::new(), Vec::new());
+    let (mut events, mut data) = (Vec::new(), Vec::<&str>::new());
     for line in text.split('\n').chain([""]) {
-        if line.is_empty() {
-            events.push(std::mem::take(&mut data).join("\n"));
-        } else if let Some(value) = line.strip_prefix("data:") {
-            data.push(value.strip_prefix(' ').unwrap_or(value));
+        match line.split_once(':').unwrap_or((line, "")) {
+            ("", _) if line.is_empty() && !data.is_empty() => {
+                events.push(std::mem::take(&mut data).join("\n"));
+            }
+            ("data", value) => data.push(value.strip_prefix(' ').unwrap_or(value)),
+            _ => {}
         }
     }
-    events.retain(|event| !event.is_empty() && event != "[DONE]");
+    events.retain(|event| event != "[DONE]");
     events
 }
 
