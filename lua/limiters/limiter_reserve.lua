@@ -3,16 +3,30 @@
 --
 -- KEYS[2]  the key of the reservation: the limiter's, a colon and the id
 -- ARGV[3]  the id, a colon, and for how long it can be settled (us)
--- ARGV[4]  and on: the limit, then the estimate, as `limiter_acquire` takes the limit and one cost
--- Reply    as of `limiter_acquire`, with the states settled; for an id that was reserved before, the reply that it got
+-- ARGV[4]  and on: the limit, then the estimate, as `limiter_acquire` takes the limit and one cost; or, to renew a
+--          reservation, = and until when it can be settled (us)
+-- Reply    as of `limiter_acquire`, with the states settled; for an id that was reserved before, the reply that it got.
+--          Of a renewal {0, now, 1} and until when it can be settled now; or {0, now, 2} for one that was settled, and
+--          {0, now, 0} for one that is not there
 $any_limit
 if ARGV[3] == '' then return wrong_argument(3, 'an id, a colon and up to 2^50 us') end
 local at, refused = read_limit(4)
 if refused then return refused end
+local till = tonumber(match(ARGV[at] or '', '^=(%d+)$'))
 local cost, by_part = read_cost(at)
-if not cost or cost < 1 or #ARGV > at then return wrong_argument(at, 'one cost, at least 1 for a part') end
+if not till and (not cost or cost < 1) or #ARGV > at then return wrong_argument(at, 'one cost, at least 1 for a part') end
 refused = read_request(at) or read_record() or take_costs(by_part, true) or read_reservation()
 if refused then return refused end
+
+if till then
+  if not reservation then return told({0, now, 0}) end
+  if not reservation.is_open then return told({0, now, 2}) end
+  till = math.min(till, reservation.made + LONGEST)
+  if till <= reservation.till then return told({0, now, 1, reservation.till}) end
+  local record = 'R1:' .. struct.pack('<ddd', reservation.numbers[1], reservation.made, till) .. sub(reservation.record, 28)
+  redis.call('SET', KEYS[2], record, 'PX', ttl_ms(2 * till - reservation.made))
+  return told({0, now, 1, till})
+end
 
 local reply = {0, now}
 if reservation then

@@ -112,7 +112,7 @@ local function read_reservation()
   local most, adjusted = told_numbers(parts)
   if is_open then most = most + 2 + #parts else most = max(1, count) + adjusted end
   if is_own and (#numbers - at + 1 ~= most or is_by_part and count ~= #parts) then return {DAMAGED} end
-  reservation = {is_own = is_own, is_open = is_open, made = numbers[2], till = numbers[3], costs = costs,
+  reservation = {record = record, is_own = is_own, is_open = is_open, made = numbers[2], till = numbers[3], costs = costs,
     is_by_part = is_by_part}
   if is_open then
     reservation.generation, reservation.number, reservation.windows = numbers[at], numbers[at + 1], at + 1

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, Adjust, Composite, Cost, Limit, Peek, RequestId, Reservation, Reset, Settle, Timestamp,
+    Acquire, Adjust, Composite, Cost, Limit, Peek, Renew, Renewal, RequestId, Reservation, Reset,
+    Settle, Timestamp,
 };
 use proptest::prelude::*;
 
@@ -33,6 +34,8 @@ pub enum Ask {
     Reserve(u64, u128),
     /// Settles the reservation with this id, if there was one, at this true cost.
     Settle(u128, u64),
+    /// Renews the reservation with this id, if there was one, for so many tenths of its hold.
+    Renew(u128, u64),
     /// Costs by part, in tenths of each part's capacity.
     AcquireParts(Parts),
     ReserveParts(Parts, u128),
@@ -92,6 +95,7 @@ pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
         1 => (0..=4_u64, 0..4_u128).prop_map(|(cost, id)| Ask::Request(cost, id)),
         6 => (0..=6_u64, 0..6_u128).prop_map(|(cost, id)| Ask::Reserve(cost, id)),
         6 => (0..6_u128, 0..=9_u64).prop_map(|(id, actual)| Ask::Settle(id, actual)),
+        3 => (0..6_u128, 1..=30_u64).prop_map(|(id, tenths)| Ask::Renew(id, tenths)),
         1 => (0..=5_u64).prop_map(Ask::Refund),
         1 => (0..=5_u64).prop_map(Ask::Penalty),
         1 => (0..=11_u64).prop_map(Ask::Peek),
@@ -226,6 +230,18 @@ impl Trace {
                 let reservation = made.get(&id).unwrap_or(&unknown);
                 let actual = if tenths == 0 { 0 } else { self.cost(tenths) };
                 told(key.execute(&Settle::new(limit, reservation, actual), now))
+            }
+            Ask::Renew(id, tenths) => {
+                let unknown =
+                    Reservation { id: RequestId::from_u128(id), cost: 1, expires_at: now };
+                let reservation = made.get(&id).unwrap_or(&unknown);
+                let longer = Duration::from_micros((self.hold_us * tenths).div_ceil(10));
+                let renew = Renew::new(limit, reservation, longer).expect("in range");
+                let outcome = key.execute(&renew, now);
+                if let Ok(Renewal::Renewed(renewed)) = outcome {
+                    made.insert(id, renewed);
+                }
+                told(outcome)
             }
             Ask::Refund(cost) => {
                 let command = Adjust::refund(limit, self.cost(cost));

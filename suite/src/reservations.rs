@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockage::limiter::{RequestId, Settlement};
+use lockage::limiter::{Renewal, RequestId, Reservation, Settlement};
 use lockage::store::RecordError;
 use lockage::{Error, Store, StoreError};
 
@@ -45,5 +45,49 @@ pub(super) async fn a_reservation_is_settled_once<S: Store + Clone>(bench: &Benc
         bench.at(HOLD);
         assert_eq!(limiter.cancel("tokens", &late).await.unwrap(), Settlement::Expired, "{limit}");
         limiter.reset("tokens").await.unwrap();
+    }
+}
+
+/// D15: a renewed reservation is settled after its first end as if its true cost had been charged. One that is not renewed in
+/// time stays charged.
+pub(super) async fn a_renewed_reservation_is_settled_later<S: Store + Clone>(bench: &Bench<'_, S>) {
+    for (index, limit) in LIMITS.into_iter().enumerate() {
+        let limiter = bench.limiter("renew", limit);
+        let id = |name: u128| RequestId::from_u128(1_000 + 10 * index as u128 + name);
+        let reserve = async |name| {
+            let reserved = limiter.reserve_as("tokens", 4, id(name), HOLD).await.unwrap();
+            reserved.reservation.expect("it is admitted")
+        };
+        let renew = async |reservation: &Reservation| {
+            limiter.renew("tokens", reservation, HOLD).await.unwrap()
+        };
+        let renewed = async |reservation: &Reservation| match renew(reservation).await {
+            Renewal::Renewed(longer) => longer,
+            other => panic!("{limit}: {other:?}"),
+        };
+        assert!(limiter.try_acquire("other", 1).await.unwrap().is_allowed());
+        let first = reserve(1).await;
+        let before = limiter.peek("tokens", 0).await.unwrap();
+        let second = renewed(&first).await;
+        assert_eq!(second.expires_at.saturating_since(first.expires_at), HOLD, "{limit}");
+        assert_eq!(renewed(&first).await, second, "{limit}: D11");
+        assert_eq!(limiter.peek("tokens", 0).await.unwrap(), before, "{limit}: nothing is charged");
+        bench.at(HOLD + HOLD / 2);
+        let third = renewed(&second).await;
+        assert_eq!(renewed(&first).await, third, "{limit}: an end never moves back");
+        bench.at(HOLD * 2 + HOLD / 2);
+        let settled = limiter.commit("tokens", &first, 1).await.unwrap();
+        assert!(matches!(settled, Settlement::Settled { .. }), "{limit}: {settled:?}");
+        let [left, other] = ["tokens", "other"].map(|id| limiter.peek(id, 0));
+        assert_eq!(left.await.unwrap().remaining, other.await.unwrap().remaining, "{limit}: D15");
+        assert_eq!(renew(&third).await, Renewal::AlreadySettled, "{limit}");
+
+        bench.at(HOLD * 20);
+        let late = reserve(2).await;
+        let unknown = Reservation { id: id(3), ..late };
+        assert_eq!(renew(&unknown).await, Renewal::Unknown, "{limit}");
+        bench.at(HOLD * 21);
+        assert_eq!(renew(&late).await, Renewal::Expired, "{limit}");
+        assert_eq!(limiter.cancel("tokens", &late).await.unwrap(), Settlement::Expired, "{limit}");
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, Cancellation, Clock, ConfigError, Cost, Decision, Limit, RequestId, Reservation,
-    Reserved, Settlement, StoredLimit, Ticket, Turn,
+    Adjusted, Cancellation, Clock, ConfigError, Cost, Decision, Limit, Renewal, RequestId,
+    Reservation, Reserved, Settlement, StoredLimit, Ticket, Turn,
 };
 
 use super::{Blocking, Thread, block_on};
@@ -176,6 +176,7 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         reserve(id: &str, cost: u64, hold: Duration) -> Reserved;
         reserve_as(id: &str, cost: u64, request: RequestId, hold: Duration) -> Reserved;
         commit(id: &str, reservation: &Reservation, actual: u64) -> Settlement;
+        renew(id: &str, reservation: &Reservation, hold: Duration) -> Renewal;
         cancel(id: &str, reservation: &Reservation) -> Settlement;
         set_limit(id: &str, limit: impl Into<StoredLimit>) -> ();
         try_set_limit(id: &str, limit: impl Into<StoredLimit>) -> bool;

@@ -47,9 +47,9 @@ pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite, Cost,
     CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, IntervalBucket, LeakyBucket,
-    MAX_TOGETHER, MINUTE, NameError, Origin, ParseError, Part, PartName, RequestId, Reservation,
-    Reserve, Reserved, SECOND, Scope, Settle, Settlement, SlidingLog, SlidingWindow, StoredLimit,
-    Ticket, TokenBucket, Turn, Zone,
+    MAX_TOGETHER, MINUTE, NameError, Origin, ParseError, Part, PartName, Renew, Renewal, RequestId,
+    Reservation, Reserve, Reserved, SECOND, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
+    StoredLimit, Ticket, TokenBucket, Turn, Zone,
 };
 pub use part_costs::PartCosts;
 pub use prefetch::{Prefetch, PrefetchStats};

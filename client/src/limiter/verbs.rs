@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use lockage_core::{
     Acquire, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost, CostError, Decision,
-    MAX_SLOW_COSTS, Peek, RequestId, Reservation, Reserved, Reset, SetLimit, Settle, Settlement,
-    StoredLimit, Ticket, Turn,
+    MAX_SLOW_COSTS, Peek, Renew, Renewal, RequestId, Reservation, Reserved, Reset, SetLimit,
+    Settle, Settlement, StoredLimit, Ticket, Turn,
 };
 
 use super::Limiter;
@@ -264,6 +264,28 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Settlement, Error> {
         let command = Settle::new(self.source.nominal(), reservation, actual);
         self.change(id, Change::Use, &command).await
+    }
+
+    /// Lets a reservation for `id` be settled for `hold` longer than until the end that it states, as for a stream that
+    /// goes on. It charges nothing. [`Renewal::Renewed`](super::Renewal::Renewed) has the new end, from which the next
+    /// renewal counts. See [`Renew`].
+    #[doc = limiter_example!(
+        "let hold = Duration::from_secs(60);"
+        r#"let reservation = limiter.reserve("user:42", 8, hold).await?.reservation.expect("it is admitted");"#
+        r#"let Renewal::Renewed(longer) = limiter.renew("user:42", &reservation, hold).await? else { panic!() };"#
+        "assert_eq!(longer.expires_at.saturating_since(reservation.expires_at), hold);"
+    )]
+    /// # Errors
+    /// [`Error`], also for a `hold` out of range. A settled or expired reservation is not an error.
+    pub async fn renew(
+        &self,
+        id: &str,
+        reservation: &Reservation,
+        hold: Duration,
+    ) -> Result<Renewal, Error> {
+        let key = Key::under(&self.prefix, id)?;
+        let command = Renew::new(self.source.nominal(), reservation, hold)?;
+        self.source.execute(&self.store, &key, &command).await
     }
 
     /// Gives back the whole estimate of a reservation for `id`.

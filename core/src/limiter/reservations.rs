@@ -25,7 +25,7 @@ use super::request::RequestId;
 use super::transaction::Transaction;
 use super::{adjust, wire};
 use crate::decision::Decision;
-use crate::exact::MAX_EXACT;
+use crate::exact::{MAX_EXACT, MAX_SPAN_US};
 use crate::limit::{LogState, Single};
 use crate::record::{Body, Record, letters, read_numbers};
 use crate::time::Timestamp;
@@ -264,6 +264,14 @@ impl ReservationRecord {
         let hold = self.until.as_micros() - self.now.as_micros();
         Timestamp::computed(self.until.as_micros() + hold)
             .expect("at most MAX_SPAN after an accepted time")
+    }
+
+    /// Returns it as it can be settled until then, or longer if it can be already. In all it is held for no longer than a
+    /// reservation can be.
+    pub(super) fn renewed(&self, until_us: u64) -> Self {
+        let latest = self.now.as_micros() + MAX_SPAN_US / 2;
+        let until = Timestamp::computed(until_us.min(latest)).expect("as of a reservation");
+        ReservationRecord { until: until.max(self.until), ..self.clone() }
     }
 
     /// Returns the numbers of its answer, if it was given under these limits.

@@ -127,7 +127,7 @@ impl Reserve {
 }
 
 /// Returns the reservation kept here that counts at `now`, for a key with this record.
-fn live<'r>(
+pub(super) fn live<'r>(
     slot: &Option<Record>,
     beside: &'r Option<Record>,
     now: Timestamp,

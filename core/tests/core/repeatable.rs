@@ -10,8 +10,8 @@ use lockage_core::lock::{self, Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, Mode, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, Command, Limit, Peek, Record, RequestId, Reset, SetLimit, Settle,
-    StoredLimit, TakeTurn, Timestamp, WithStoredLimit,
+    Acquire, AcquireEach, Adjust, Command, Limit, Peek, Record, Renew, RequestId, Reset, SetLimit,
+    Settle, StoredLimit, TakeTurn, Timestamp, WithStoredLimit,
 };
 
 const SPAN: Duration = Duration::from_secs(60);
@@ -57,6 +57,7 @@ fn d11_limiter_commands_report_whether_they_are_repeatable() {
     let beside = &mut None;
     again_beside(&reserve, slot, beside);
     let reserved = reserve.apply_beside(slot, beside, now()).unwrap();
+    again_beside(&Renew::new(limit, &reserved.reservation.unwrap(), SPAN).unwrap(), slot, beside);
     again_beside(&Settle::new(limit, &reserved.reservation.unwrap(), 2), slot, beside);
 
     once(&acquire);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use lockage_core::{
     Acquire, Adjust, Command, Decision, EXACT_RESERVATIONS, Limit, Peek, Record, RecordError,
-    RequestId, Reservation, Reserve, Reset, Settle, Settlement, Stored, Timestamp,
+    Renew, Renewal, RequestId, Reservation, Reserve, Reset, Settle, Settlement, Stored, Timestamp,
 };
 
 const HOLD_US: u64 = 5_000;
@@ -131,6 +131,55 @@ fn a_settlement_charges_the_actual_cost() {
         assert_eq!(key.remaining(10_040), 5, "{limit}");
         let fourth = key.reserve(4, 1, 10_040);
         assert_eq!(key.settled(&fourth, u64::MAX, 10_040), 14, "{limit}");
+    }
+}
+
+/// Renewals change nothing but the end, which only moves on, up to the longest time that a reservation can be held.
+#[test]
+fn a_renewed_reservation_can_be_settled_for_longer() {
+    for limit in LIMITS {
+        let mut key = Key::new(limit);
+        let own = key.limit;
+        let renew =
+            |from: &Reservation, us| Renew::new(own, from, Duration::from_micros(us)).unwrap();
+        let ends = |key: &mut Key, from: &Reservation, us, now| {
+            let slot = key.slot.clone();
+            let renewal = key.run(renew(from, us), now);
+            assert_eq!(key.slot, slot, "{limit}");
+            match renewal {
+                Renewal::Renewed(longer) => {
+                    assert_eq!((longer.id, longer.cost), (from.id, from.cost));
+                    longer.expires_at.as_micros()
+                }
+                other => panic!("{limit}: {other:?}"),
+            }
+        };
+        let first = key.reserve(1, 6, 10_000);
+        for now in [10_000, 9_000, 14_999] {
+            assert_eq!(ends(&mut key, &first, 500, now), 15_500, "{limit}");
+        }
+        assert_eq!(ends(&mut key, &first, 499, 15_499), 15_500, "{limit}");
+        let record = key.beside[&1].clone().unwrap();
+        assert_eq!(record.forget_at(), at(15_500 + 5_500), "an answer is known for as long");
+        // Its repetition no longer has the answer that it got.
+        let again = key.try_run(key.reservation(1, 6), 15_499);
+        assert_eq!(again, Err(RecordError::OperationReused), "{limit}");
+        let longest = (1 << 50) + 10_000;
+        let later = Reservation { expires_at: at(15_500), ..first };
+        assert_eq!(ends(&mut key, &later, 1 << 50, 15_499), longest, "{limit}");
+        assert_eq!(ends(&mut key, &later, (1 << 50) - 5_501, 15_499), longest, "{limit}");
+        assert!(matches!(key.settle(&first, 2, longest - 1), Settlement::Settled { .. }));
+        assert_eq!(key.run(renew(&later, 1), longest - 1), Renewal::AlreadySettled, "{limit}");
+        let second = key.reserve(2, 1, longest);
+        let end = second.expires_at.as_micros();
+        assert_eq!(key.run(renew(&second, 1), end), Renewal::Expired, "{limit}");
+        let unknown = Reservation { id: id(3), ..second };
+        assert_eq!(key.run(renew(&unknown, 1), end - 1), Renewal::Unknown, "{limit}");
+        assert_eq!(key.run(renew(&unknown, 1), end), Renewal::Expired, "{limit}");
+    }
+    for hold in [Duration::ZERO, Duration::from_nanos(1), Duration::MAX] {
+        let reservation = Reservation { id: id(1), cost: 1, expires_at: at(1) };
+        assert!(Renew::new(Key::new(LIMITS[0]).limit, &reservation, hold).is_err());
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireEach, Adjust, CalendarWindow, CancelTurn, Cost, Decision, Limit, Peek,
+    Acquire, AcquireEach, Adjust, CalendarWindow, CancelTurn, Cost, Decision, Limit, Peek, Renew,
     RequestId, Reservation, Reset, SetLimit, Settle, StoredLimit, TakeTurn, Ticket, Timestamp,
     Turn, Verdict, WithStoredLimit,
 };
@@ -190,6 +190,12 @@ fn reservations(key: &mut Recorder) {
     key.settle("that was never made", &Reservation { id: RequestId::from_u128(5), ..third }, 1);
     key.now_us = third.expires_at.as_micros();
     key.settle("that has expired", &third, 0);
+    let fourth = key.reserve(1, 6).expect("it is admitted");
+    key.renew("", &fourth);
+    key.renew(", repeated", &fourth);
+    key.settle("that was renewed", &fourth, 0);
+    key.renew(" that was settled", &fourth);
+    key.renew(" that was never made", &Reservation { id: RequestId::from_u128(7), ..fourth });
 }
 
 /// Records limits that are stored under the key: set, followed, changed, begun afresh, and forgotten.
@@ -350,6 +356,12 @@ impl Recorder {
     fn reserve(&mut self, cost: u64, id: u128) -> Option<Reservation> {
         let command = self.asked(cost).reserve(RequestId::from_u128(id), Duration::from_secs(1));
         self.record(&format!("reserve {cost}"), &command.expect("in range"))?.reservation
+    }
+
+    fn renew(&mut self, words: &str, reservation: &Reservation) {
+        let hold = Duration::from_secs(60);
+        let command = Renew::new(self.limit(), reservation, hold).expect("in range");
+        self.record(&format!("renew the reservation{words}"), &command);
     }
 
     fn settle(&mut self, words: &str, reservation: &Reservation, actual: u64) {

@@ -214,6 +214,14 @@ impl Reserved<'_> {
             for cost in [1, 2, 40] {
                 calls.push((acquire, format!("{now} - {limit}{patience} {cost}")));
             }
+            for held in [&open[0], &done, "", "K1 0 0 0 0 0"] {
+                for till in
+                    ["1600", "4999", "5000", "5001", "6000", "1125899906843623", "1125899906843625"]
+                {
+                    calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} ={till}")));
+                }
+            }
+            calls.push((LimiterReserve, format!("{} / {now} @b:4000 F1 33 1000 =6000", open[0])));
             calls.push((LimiterAdjust, format!("{now} - f 4 {limit}")));
             calls.push((LimiterAdjust, format!("{now} @c:500 t 1 {limit}")));
             calls.push((LimiterSettle, format!("{} / {now} 5000 1 F1 33 1000", open[0])));
@@ -229,7 +237,7 @@ impl Reserved<'_> {
         for wrong in ["@b:0", "@b:1125899906842625", "b:5", "@b", "-"] {
             calls.push((reserve, format!(" / 1600 {wrong} {limit} 1")));
         }
-        for cost in ["0", "1.5", "x", "1 1", ""] {
+        for cost in ["0", "1.5", "x", "1 1", "", "=", "=x", "=5 1", "5=", "=-5"] {
             calls.push((reserve, format!(" / 1600 @b:500 {limit} {cost}")));
         }
         cases(records, [calls])

@@ -126,6 +126,8 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterReserve, 7, &format!("{ID}:5 F1 9 1000")),
         (LimiterReserve, 7, &format!("{ID}:5 F1 9 1000 0")),
         (LimiterReserve, 7, &format!("{ID}:5 F1 9 1000 1 1")),
+        (LimiterReserve, 7, &format!("{ID}:5 F1 9 1000 =x")),
+        (LimiterReserve, 7, &format!("{ID}:5 F1 9 1000 =9 1")),
         (LimiterSettle, 3, "x 1 F1 9 1000"),
         (LimiterSettle, 4, "9000 -1 F1 9 1000"),
         (LimiterSettle, 4, "9000 9007199254740992 F1 9 1000"),
