@@ -22,7 +22,6 @@ pub use {lockage, lockage_fred, lockage_memory, lockage_redis_rs};
 #[doc = include_str!("../../docs/named-limits.md")]
 #[doc = include_str!("../../docs/parts.md")]
 #[doc = include_str!("../../docs/several-ids.md")]
-#[doc = include_str!("../../docs/llm-budgets.md")]
 #[doc = include_str!("../../docs/waiting.md")]
 #[doc = include_str!("../../docs/prefetch.md")]
 #[doc = include_str!("../../docs/in-process.md")]

@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
-use crate::commit::Commit;
+use crate::commit::{Actual, Commit};
 use crate::cost::{Amount, OfRequest, by_name};
 use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
@@ -24,6 +24,7 @@ use crate::key::Key;
 use crate::merge::AllFields;
 use crate::places::Places;
 use crate::rejection::{Reason, Rejection};
+use crate::renewals::{Renewals, Sleep};
 
 /// The whole setup of a layer.
 pub(crate) struct Setup<S> {
@@ -68,6 +69,7 @@ pub(crate) struct Reserving {
     pub(crate) by: Commit,
     pub(crate) request: Box<dyn Fn() -> RequestId + Send + Sync>,
     pub(crate) spawn: Spawner,
+    pub(crate) sleep: Sleep,
 }
 
 impl Reserving {
@@ -83,7 +85,13 @@ impl Reserving {
         if let Some(reservation) = reserved.reservation {
             let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
             let (by, spawn) = (self.by.clone(), self.spawn.clone());
-            let open = Open::new(Box::new(account), by, cost.clone(), spawn);
+            let mut open = Open::new(Box::new(account), by, cost.clone(), spawn);
+            if !matches!(self.by.by, Actual::Head(_)) {
+                let (limiter, id, sleep) = (limiter.clone(), id.into(), Arc::clone(&self.sleep));
+                let renewals =
+                    Renewals::start(limiter, id, reservation, self.hold, sleep, &self.spawn);
+                open.renewals = Some(renewals);
+            }
             held.get_or_insert_default().reservations.push(open);
         }
         reserved.decision

@@ -14,6 +14,7 @@ use lockage_core::Acquire;
 
 use crate::commit::{Actual, Commit};
 use crate::cost::{Amount, by_name};
+use crate::renewals::Renewals;
 use crate::usage::Meter;
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -125,6 +126,8 @@ pub(crate) struct Open {
     by: Commit,
     estimate: Amount,
     spawn: Spawner,
+    /// Renews it, if the body settles it.
+    pub(crate) renewals: Option<Renewals>,
 }
 
 /// The account to which a cost is charged.
@@ -162,11 +165,12 @@ impl Open {
         estimate: Amount,
         spawn: Spawner,
     ) -> Self {
-        Open { account: Some(account), by, estimate, spawn }
+        Open { account: Some(account), by, estimate, spawn, renewals: None }
     }
 
     /// Gives it back, since the request does not go ahead.
     pub(crate) fn cancel(&mut self) {
+        drop(self.renewals.take());
         if let Some(account) = self.account.take() {
             (self.spawn)(account.commit(self.estimate.nothing()));
         }
@@ -175,6 +179,7 @@ impl Open {
     /// Charges the real cost. `actual` returns it from the place among the parts of the commit and the estimate.
     fn settle(&mut self, actual: impl Fn(usize, u64) -> u64) {
         let Some(account) = self.account.take() else { return };
+        drop(self.renewals.take());
         let charged = match &self.estimate {
             Amount::All(estimate) => Amount::All(actual(0, *estimate)),
             Amount::Parts(estimates) => {

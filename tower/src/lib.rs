@@ -53,6 +53,7 @@ mod pause;
 mod places;
 mod rate_limit;
 mod rejection;
+mod renewals;
 mod replayed;
 mod service;
 mod structured;
@@ -88,4 +89,5 @@ pub use usage::{Tokens, Unmeasured, Usage};
 #[cfg(all(doctest, feature = "axum", feature = "rules"))]
 #[doc = include_str!("../../README.md")]
 #[doc = include_str!("../../docs/http.md")]
+#[doc = include_str!("../../docs/llm-budgets.md")]
 struct Readme;

@@ -25,6 +25,7 @@ use crate::key::Key;
 use crate::part_costs;
 use crate::places::Semaphores;
 use crate::rejection::Rejection;
+use crate::renewals::Sleep;
 use crate::service::RateLimitLayer;
 use crate::unnamed;
 
@@ -221,10 +222,11 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
 
     /// Takes the cost as an estimate, and later charges the real cost instead.
     ///
-    /// It is reserved for `hold` at most (1 us to 2^50 us), which should be longer than requests take. The estimate
-    /// stays charged if there is no response, the client goes away before its end, or the store does not answer.
-    /// `runtime` settles in the background. The estimate also stays charged if that runtime ends first, or if the
-    /// response ends outside of it.
+    /// It is reserved for `hold` (1 us to 2^50 us), which should be longer than requests take; if the response's body
+    /// settles it, it is [renewed](Limiter::renew) until the body ends, so `hold` is how long a crashed process is waited
+    /// for. The estimate stays charged if there is no response, the client goes away before its end, or the store does
+    /// not answer; [`Usage`](crate::Usage) has its own rule. `runtime` renews and settles in the background. The estimate
+    /// also stays charged if that runtime ends first, or if the response ends outside of it.
     ///
     /// ```
     /// # #[cfg(feature = "axum")] {
@@ -245,13 +247,17 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// # } Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reserve(mut self, runtime: impl Spawn, hold: Duration, commit: Commit) -> Self {
-        let chance = runtime.clone();
+        let (chance, timer) = (runtime.clone(), runtime.clone());
+        let sleep: Sleep = Arc::new(move |span| {
+            let timer = timer.clone();
+            Box::pin(async move { timer.sleep(span).await })
+        });
         let request = move || {
             RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
         };
         let spawn = spawner(runtime);
         self.setup.reserving =
-            Some(Reserving { hold, by: commit, request: Box::new(request), spawn });
+            Some(Reserving { hold, by: commit, request: Box::new(request), spawn, sleep });
         self
     }
 

@@ -1,6 +1,7 @@
 //! H4 of costs by the body: whatever is dropped, at any poll, fails or panics, each part of the limit is charged exactly by
 //! the rule, and the permit comes back. And bodies pass unchanged.
 
+use std::collections::BTreeSet;
 use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -11,10 +12,10 @@ use http::HeaderMap;
 use http::request::Parts;
 use http_body::{Body, Frame};
 use lockage::Locks;
-use lockage_memory::testing::{FailingStore, paused_memory};
+use lockage_memory::testing::{FailingStore, Fate, paused_memory};
 use lockage_tower::{Commit, Cost, Estimate, Replayed, Unmeasured, Usage};
 
-use super::scripted::{Hesitant, Scripted, Step, data};
+use super::scripted::{Scripted, Step, data};
 use super::*;
 
 const ROOM: u64 = 100_000;
@@ -94,11 +95,11 @@ async fn poll_request(
     false
 }
 
-/// Drops a request of this course after so many polls, and checks the charges; returns whether it had ended.
-async fn drop_after(course: Course, rule: Unmeasured, polls: usize) -> bool {
+/// Drops a request of this course after so many polls, and checks the charges; returns these, and whether it had ended.
+async fn drop_after(course: Course, rule: Unmeasured, polls: usize) -> ([u64; 2], bool) {
     let store = FailingStore::new(paused_memory());
     let text = format!("requests: fixed-window 9/h + tokens: fixed-window {ROOM}/h");
-    let limiter = Limiter::new(Hesitant(store.clone()), limit(&text)).with_prefix("llm").unwrap();
+    let limiter = Limiter::new(store.clone(), limit(&text)).with_prefix("llm").unwrap();
     let places = waiting_store(paused_memory());
     let locks = Locks::new(places, SECOND * 30).unwrap().with_prefix("places").unwrap();
     let usage = Usage::openai().if_unmeasured(rule);
@@ -155,12 +156,12 @@ async fn drop_after(course: Course, rule: Unmeasured, polls: usize) -> bool {
     let semaphore = locks.semaphore("ip:192.0.2.1", 1).unwrap();
     let taken = semaphore.try_acquire().await.unwrap().taken();
     assert!(taken.is_some(), "{course:?} after {polls} polls has leaked its permit");
-    has_ended
+    (charged, has_ended)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_dropped_at_any_poll_is_charged_by_the_rule() {
-    let mut longest = 0;
+    let mut seen = BTreeSet::new();
     for course in [
         Course::Streams,
         Course::Hangs,
@@ -173,14 +174,19 @@ async fn a_request_dropped_at_any_poll_is_charged_by_the_rule() {
     ] {
         for rule in [Unmeasured::Estimate, Unmeasured::Nothing, Unmeasured::Events(7)] {
             let mut polls = 0;
-            while !drop_after(course, rule, polls).await && polls < 40 {
+            while polls < 40 {
+                let (charged, has_ended) = drop_after(course, rule, polls).await;
+                seen.insert(charged);
+                if has_ended {
+                    break;
+                }
                 polls += 1;
             }
             assert_eq!(polls == 40, course == Course::Hangs, "it ends");
-            longest = longest.max(polls * usize::from(polls < 40));
         }
     }
-    assert!(longest > 12, "each stage has a poll of its own");
+    // Before the store, before the response, and after none to all events.
+    assert_eq!(seen, [[0, 0], [1, ESTIMATE], [1, 0], [1, 7], [1, 14], [1, 29]].into());
 }
 
 /// The frames that a client gets from a body, with their addresses: nothing is copied.
@@ -305,4 +311,49 @@ async fn an_error_of_a_read_body_reaches_the_service() {
     ));
     let request = from("192.0.2.1").map(|()| Scripted::new([data("{"), Step::Wait, Step::Fail]));
     assert_eq!(service.oneshot(request).await.unwrap().status(), 200);
+}
+
+/// A stream that outlives the hold many times is settled exactly, and renewals end with it, however it ends. Without them,
+/// as of a process that died, the hold ends.
+#[tokio::test(start_paused = true)]
+async fn the_hold_is_renewed_while_the_stream_lives() {
+    for (name, is_settled, cost) in [("ends", true, 29), ("is left", false, ESTIMATE)] {
+        let store = FailingStore::new(paused_memory());
+        let limiter =
+            Limiter::new(store.clone(), limit("fixed-window 100000/day")).with_prefix("p");
+        let limiter = limiter.unwrap();
+        let layer = RateLimit::per_ip(limiter.clone())
+            .cost(|_: &Parts| ESTIMATE)
+            .reserve(Tokio, SECOND * 8, Commit::by_usage(Usage::openai()))
+            .build()
+            .unwrap();
+        let (parts, ()) = from("192.0.2.1").into_parts();
+        let mut admission = layer.check(&parts).await.unwrap();
+        tokio::time::sleep(SECOND * 30).await;
+        // The store is away for less than half of the hold.
+        store.always(Fate::NotDone);
+        tokio::time::sleep(SECOND * 3).await;
+        store.always(Fate::Answered);
+        tokio::time::sleep(SECOND * 30).await;
+        let response = Response::builder().header("content-type", "text/event-stream");
+        admission.settle_by(&response.body(()).unwrap().into_parts().0);
+        tokio::time::sleep(SECOND * 30).await;
+        let calls = store.calls();
+        assert!((20..40).contains(&calls), "{calls}: about two for a hold");
+        if is_settled {
+            admission.observe(EVENTS[2].as_bytes());
+            admission.end(0);
+        } else {
+            drop(admission);
+        }
+        tokio::time::sleep(SECOND).await;
+        assert_eq!(
+            limiter.peek("ip:192.0.2.1", 0).await.unwrap().remaining,
+            ROOM - cost,
+            "it {name}"
+        );
+        let calls = store.calls();
+        tokio::time::sleep(SECOND * 60).await;
+        assert_eq!(store.calls(), calls, "nothing is renewed that {name}");
+    }
 }

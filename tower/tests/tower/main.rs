@@ -6,6 +6,7 @@ mod estimates;
 mod failures;
 mod fields;
 mod grpc;
+mod llm;
 mod outbound;
 mod processes;
 mod requests;

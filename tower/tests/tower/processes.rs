@@ -24,25 +24,28 @@ mod axum_per_ip;
 mod axum_rules;
 
 /// A process with a server, which ends with this.
-struct Process {
+pub(super) struct Process {
     child: Child,
-    url: http::Uri,
+    pub(super) url: http::Uri,
 }
 
 impl Process {
     fn start(redis: &str, limit: &str) -> Self {
-        Process::of("processes::the_example_serves", redis, ("LIMIT", limit))
+        let variables = [("LIMIT", limit), ("REDIS_URL", redis)];
+        Process::run("processes::the_example_serves", &variables)
     }
 
     fn by_rules(redis: &str, file: &Path) -> Self {
-        let file = ("RULES", file.to_str().unwrap());
-        Process::of("processes::the_example_with_rules_serves", redis, file)
+        let variables = [("RULES", file.to_str().unwrap()), ("REDIS_URL", redis)];
+        Process::run("processes::the_example_with_rules_serves", &variables)
     }
 
-    fn of(program: &str, redis: &str, setting: (&str, &str)) -> Self {
+    /// Starts the program of this test.
+    pub(super) fn run(program: &str, variables: &[(&str, &str)]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--ignored", "--exact", "--nocapture", program])
-            .envs([("PORT", "0"), setting, ("REDIS_URL", redis)])
+            .env("PORT", "0")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -52,6 +55,12 @@ impl Process {
         // The rest is read, so that it can go on.
         thread::spawn(move || lines.for_each(drop));
         Process { child, url: url.parse().unwrap() }
+    }
+
+    /// Ends it at once (SIGKILL).
+    pub(super) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Bodies and stores that do at each poll as a test says.
+//! Bodies that do at each poll as a test says.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -7,8 +7,6 @@ use std::task::{Context, Poll};
 
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use lockage::store::Command;
-use lockage::{Key, StoreError};
 
 use super::*;
 
@@ -88,21 +86,5 @@ impl Body for Scripted {
 
     fn size_hint(&self) -> SizeHint {
         self.length.map_or(SizeHint::default(), SizeHint::with_exact)
-    }
-}
-
-/// A store whose calls take a poll before they run, and one after.
-#[derive(Clone)]
-pub(super) struct Hesitant<S>(pub(super) S);
-
-impl<S: Store> Store for Hesitant<S> {
-    async fn execute<C>(&self, key: &Key, command: &C) -> Result<C::Outcome, StoreError>
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        tokio::task::yield_now().await;
-        let outcome = self.0.execute(key, command).await;
-        tokio::task::yield_now().await;
-        outcome
     }
 }

@@ -327,10 +327,10 @@ proptest! {
     ) {
         let text = pieces.concat();
         let events = reference(&text);
-        let units = events.iter().filter_map(|event| {
+        let mut units = events.iter().filter_map(|event| {
             serde_json::from_str::<serde_json::Value>(event).ok()?.get("u")?.as_u64()
         });
-        let (units, count) = (units.last(), events.len() as u64);
+        let (units, count) = (units.next_back(), events.len() as u64);
         let (mut chunks, mut rest, mut sizes) = (Vec::new(), text.as_bytes(), sizes.iter().cycle());
         while !rest.is_empty() {
             let (chunk, behind) = rest.split_at(rest.len().min(*sizes.next().unwrap()));
