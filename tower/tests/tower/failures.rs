@@ -111,7 +111,7 @@ async fn the_application_sees_why() {
 
 /// The log of a test.
 #[derive(Clone, Default)]
-struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
+pub(super) struct Log(Arc<std::sync::Mutex<Vec<u8>>>);
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -125,7 +125,7 @@ impl std::io::Write for Log {
 
 impl Log {
     /// Writes the events of this thread into a log, until the guard is dropped.
-    fn start() -> (Self, tracing::subscriber::DefaultGuard) {
+    pub(super) fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Log::default();
         let writer = log.clone();
         let subscriber =
@@ -134,7 +134,7 @@ impl Log {
     }
 
     /// Takes the events so far.
-    fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         let lines = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         lines.lines().map(str::to_owned).collect()
     }

@@ -112,6 +112,41 @@ async fn a_request_costs_as_the_layer_is_configured() {
     assert_eq!(left(http::Method::GET, "/").await.unwrap(), r#""default";r=4;t=3600"#);
 }
 
+/// Each part is charged its own cost, and the part that has no room denies.
+#[tokio::test]
+async fn parts_have_costs_of_their_own() {
+    let (_, limiter) =
+        manual("requests: fixed-window 3/h + tokens: fixed-window 100/h + bytes: fixed-window 9/h");
+    let layer = RateLimit::per_ip(limiter.clone())
+        .named_each(["requests", "tokens", "bytes"])
+        .cost_of("tokens", |parts: &Parts| parts.uri.path().len() as u64)
+        .cost_of("requests", |parts: &Parts| u64::from(parts.uri.path() != "/free"))
+        .cost_of("requests", |parts: &Parts| u64::from(parts.uri.path() != "/"))
+        .build()
+        .unwrap();
+    let request = |length: usize| {
+        let mut request = from("192.0.2.1");
+        *request.uri_mut() = format!("/{}", "x".repeat(length - 1)).parse().unwrap();
+        request
+    };
+    let left = async || {
+        let parts = limiter.peek_parts("ip:192.0.2.1", &[1, 1, 1]).await.unwrap().parts;
+        parts.iter().map(|part| part.remaining).collect::<Vec<_>>()
+    };
+    assert_eq!(status(&layer, request(1)).await, 200);
+    assert_eq!(left().await, [3, 99, 9], "the second cost of requests counts");
+    assert_eq!(status(&layer, request(90)).await, 200);
+    assert_eq!(left().await, [2, 9, 9]);
+    let denied = ask(&layer, request(10)).await;
+    assert_eq!((denied.status().as_u16(), left().await), (429, vec![2, 9, 9]));
+    assert_eq!(problem(denied).await["violated-policies"], serde_json::json!(["tokens"]));
+    assert_eq!(status(&layer, request(101)).await, 400, "it never fits");
+    assert_eq!(status(&layer, request(4)).await, 200);
+    assert_eq!(status(&layer, request(4)).await, 200);
+    assert_eq!(status(&layer, request(1)).await, 200, "a part without a cost does not deny");
+    assert_eq!(left().await, [0, 0, 9]);
+}
+
 /// A preflight is `OPTIONS` with both fields, and nothing less.
 #[tokio::test]
 async fn preflights_are_skipped_on_request() {

@@ -6,6 +6,7 @@ use lockage_memory::testing::paused_memory;
 use lockage_tower::{Commit, Format, Tokens, Unmeasured, Usage};
 use proptest::prelude::*;
 
+use super::failures::Log;
 use super::*;
 
 const ESTIMATE: u64 = 4_000;
@@ -295,6 +296,28 @@ async fn documents_beyond_the_bound_are_skipped() {
             let usage = Usage::at("/units").unwrap().up_to(100);
             assert_eq!(charged(usage, Some(&sent)).await, cost, "{name}, in chunks of {size}");
         }
+    }
+}
+
+/// The first skipped document of a layer is an event.
+#[tokio::test(start_paused = true)]
+async fn a_skipped_document_is_reported_once() {
+    let (log, _guard) = Log::start();
+    let body = "data: {\"units\":70,\"text\":\"0123456789\"}\n\n";
+    let usage = Usage::at("/units").unwrap();
+    let sent = Sent::whole(EVENTS, body);
+    for (usage, reports) in [
+        (usage.clone().up_to(10), 1),
+        (usage.clone().up_to(10), 0),
+        (Usage::at("/units").unwrap().up_to(11), 1),
+        (Usage::at("/units").unwrap(), 0),
+    ] {
+        charged(usage, Some(&sent)).await;
+        let events = log.take();
+        assert_eq!(events.len(), reports, "{events:?}");
+        assert!(
+            events.iter().all(|event| event.contains("WARN") && event.contains("`Usage::up_to`"))
+        );
     }
 }
 
