@@ -221,10 +221,20 @@ impl State {
         !self.needs_task() && self.releasing == 0 && !self.tasks.contains(&here)
     }
 
-    /// Takes the releases that no task makes yet.
-    pub(super) fn take_pending(&mut self) -> Vec<PendingRelease> {
-        self.releasing += self.pending.len();
-        std::mem::take(&mut self.pending)
+    /// Takes the due releases that no task makes yet. One that is not due is left to all tasks, or, if its locks are
+    /// closed, to the end of its lease.
+    pub(super) fn take_pending(&mut self, now: Duration) -> Vec<PendingRelease> {
+        let is_due = |pending: &PendingRelease| pending.due <= now;
+        let (due, later): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.pending).into_iter().partition(is_due);
+        self.pending = if self.is_closed { Vec::new() } else { later };
+        self.releasing += due.len();
+        due
+    }
+
+    /// Returns when the next release that no task makes yet is due.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.pending.iter().map(|pending| pending.due).min()
     }
 
     /// Records the end of a release that a task made, or the rest of it.

@@ -135,11 +135,11 @@ where
     R: Runtime,
 {
     let mut state = shared.state();
-    for pending in state.take_pending() {
+    let (now, timeout) = (shared.store.runtime().now(), shared.store.timeout());
+    for pending in state.take_pending(now) {
         let releasing = Releasing { shared: Arc::clone(shared), pending: Some(pending) };
         releases.push(Box::pin(releasing.release()));
     }
-    let (now, timeout) = (shared.store.runtime().now(), shared.store.timeout());
     let room = RENEWALS.saturating_sub(renewals.len());
     let plan = state.plan(here, now, room, timeout, shared.late());
     for id in plan.renew {
@@ -148,7 +148,8 @@ where
         }
     }
     // Without room there is nothing to wake up for but the end of a renewal.
-    plan.wake_at.filter(|_| renewals.len() < RENEWALS)
+    let wake_at = plan.wake_at.filter(|_| renewals.len() < RENEWALS);
+    wake_at.into_iter().chain(state.next_due()).min()
 }
 
 impl<S, R> LeaseManager<S, R>
@@ -222,28 +223,10 @@ where
     S: Store,
     R: Runtime,
 {
-    /// Waits until the release is due. If its locks are closed before, the lease ends by itself.
-    async fn is_due(&self, due: Duration) -> bool {
-        let runtime = self.shared.store.runtime();
-        loop {
-            let news = self.shared.news.listen();
-            let early = due.saturating_sub(runtime.now());
-            if early.is_zero() || self.shared.state().is_closed {
-                return early.is_zero();
-            }
-            within(runtime, early.min(LONGEST_SLEEP), news).await;
-        }
-    }
-
     /// Retries until the store answers, or the lease has ended.
     async fn release(mut self) {
         let shared = Arc::clone(&self.shared);
         let runtime = shared.store.runtime();
-        if let Some(due) = self.pending.as_ref().map(|pending| pending.due)
-            && !self.is_due(due).await
-        {
-            self.pending = None;
-        }
         let mut pause = FIRST_PAUSE;
         while let Some(pending) = self.pending.as_mut().filter(|it| runtime.now() < it.until) {
             // A store that panics gives no answer.

@@ -22,3 +22,28 @@ fn a_plan_has_room_for_so_many_renewals_in_all() {
         assert_eq!(plan.renew.len(), begun);
     }
 }
+
+/// L8: a release that is not due is left to all tasks, so that none that is blocked by then delays it.
+#[test]
+fn a_release_is_taken_once_it_is_due() {
+    let mut state = State::default();
+    let kind = Lock::new(LEASE, LEASE).unwrap().into();
+    let owner = OwnerId::from_u128(1);
+    for (id, due) in [(0, 0), (1, 5), (2, 9)].map(|(id, due)| (id, Duration::from_secs(due))) {
+        let request =
+            AcquireRequest { kind, owner, id, fair: false, label: None, made: Duration::ZERO };
+        let (key, what) = (Key::new("lock", "kept").unwrap(), Pending::Grant { token: 7 });
+        state.pending.push(PendingRelease { key, request, what, due, until: LEASE });
+    }
+    let taken = |state: &mut State, at| {
+        let taken = state.take_pending(Duration::from_secs(at));
+        (taken.len(), state.next_due().map(|due| due.as_secs()))
+    };
+    assert_eq!(taken(&mut state, 4), (1, Some(5)));
+    assert_eq!(taken(&mut state, 5), (1, Some(9)));
+    assert!(state.needs_task());
+    // The lease of a closed lock ends by itself.
+    state.is_closed = true;
+    assert_eq!(taken(&mut state, 6), (0, None));
+    assert!(!state.needs_task());
+}
