@@ -69,6 +69,8 @@ pub(super) struct Ports {
     /// The executor of the polled task.
     executor: Option<u64>,
     spawned: Vec<(u64, Task)>,
+    /// The runtime on which the polled task goes on, if it leaves its own.
+    moves_to: Option<u64>,
     numbers: u64,
     /// The time since which the locks of the process know the time of the store.
     clock_known_us: Option<u64>,
@@ -105,9 +107,9 @@ pub(super) enum Out {
     Called { limiters: Vec<usize> },
     /// The subscriptions to a channel before that number end.
     Unsubscribe { number: u64, channel: String },
-    /// A report of a program, in a poll that began at `polled_us`. The process may have stood still
-    /// meanwhile.
-    Saw { seen: Seen, polled_us: u64 },
+    /// A report of a program, in a poll on an executor that began at `polled_us`. The process may
+    /// have stood still meanwhile.
+    Saw { seen: Seen, polled_us: u64, executor: Option<u64> },
 }
 
 impl Host {
@@ -131,6 +133,7 @@ impl Host {
             out: Vec::new(),
             executor: None,
             spawned: Vec::new(),
+            moves_to: None,
             numbers: 0,
             clock_known_us: None,
             polled_us: now_us,
@@ -200,6 +203,11 @@ impl Host {
 
     pub(super) fn take_spawned(&self) -> Vec<(u64, Task)> {
         std::mem::take(&mut self.ports().spawned)
+    }
+
+    /// Returns the runtime on which the polled task goes on, if it leaves its own.
+    pub(super) fn take_move(&self) -> Option<u64> {
+        self.ports().moves_to.take()
     }
 
     /// Sets the executor whose task is polled or dropped from now on, or none.

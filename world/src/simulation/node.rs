@@ -37,6 +37,10 @@ pub(super) struct Node {
     /// Jobs whose futures were dropped after their number of polls, since the last request for
     /// them.
     dropped: Vec<usize>,
+    /// The tasks that left their runtime since the last request for them.
+    moved: usize,
+    /// Jobs that were on a blocked runtime since the last request for them.
+    stood: Vec<usize>,
     draw: Draw,
 }
 
@@ -51,9 +55,21 @@ pub(super) enum Rest {
     Never,
 }
 
+/// The effect of the end or a block of a runtime.
+pub(super) struct Struck {
+    /// The jobs that run on it.
+    pub(super) jobs: Vec<usize>,
+    /// Whether it has tasks.
+    pub(super) has_tasks: bool,
+    /// Whether tasks that left it go on elsewhere.
+    pub(super) is_outlived: bool,
+}
+
 struct Running {
     task: Task,
     executor: u64,
+    /// The executor that it has left.
+    home: Option<u64>,
     job: Option<usize>,
     /// After this many more polls its future is dropped, at once or on its next wake-up.
     polls: Option<u32>,
@@ -89,6 +105,8 @@ impl Node {
             jobs: BTreeMap::new(),
             numbers: 0,
             dropped: Vec::new(),
+            moved: 0,
+            stood: Vec::new(),
             draw,
         }
     }
@@ -97,7 +115,7 @@ impl Node {
     pub(super) fn start_job(&mut self, index: usize, job: &Job, task: Task) {
         let Job { polls, when_woken, runtime, .. } = *job;
         let executor = self.executor(runtime);
-        self.start(Running { task, executor, job: Some(index), polls, when_woken });
+        self.start(Running { task, executor, home: None, job: Some(index), polls, when_woken });
         self.jobs.insert(index, self.numbers);
     }
 
@@ -107,38 +125,49 @@ impl Node {
     }
 
     fn start_on(&mut self, executor: u64, task: Task) {
-        self.start(Running { task, executor, job: None, polls: None, when_woken: false });
+        let (home, job, polls, when_woken) = (None, None, None, false);
+        self.start(Running { task, executor, home, job, polls, when_woken });
     }
 
     /// Returns the number of a runtime's executor, which is unique in a life.
-    fn executor(&self, runtime: u64) -> u64 {
+    pub(super) fn executor(&self, runtime: u64) -> u64 {
         runtime + 100 * self.ended.get(&runtime).copied().unwrap_or_default()
     }
 
-    /// Ends a runtime and drops its tasks; returns the jobs among them, and whether there was any
-    /// task.
-    pub(super) fn end_runtime(&mut self, runtime: u64) -> (Vec<usize>, bool) {
+    /// Ends a runtime and drops its tasks.
+    pub(super) fn end_runtime(&mut self, runtime: u64) -> Struck {
         let executor = self.executor(runtime);
+        let struck = self.struck(executor);
         *self.ended.entry(runtime).or_default() += 1;
         self.blocked_until_us.remove(&executor);
         let (ended, others): (BTreeMap<_, _>, _) = std::mem::take(&mut self.tasks)
             .into_iter()
             .partition(|(_, running)| running.executor == executor);
         self.tasks = others;
-        let jobs = ended.values().filter_map(|running| running.job).collect();
         self.jobs.retain(|_, task| !ended.contains_key(task));
-        let has_tasks = !ended.is_empty();
         self.host.enter(None);
         drop(ended);
-        (jobs, has_tasks)
+        struck
     }
 
-    /// Blocks the thread of a runtime; returns whether it has tasks.
-    pub(super) fn block_runtime(&mut self, runtime: u64, until_us: u64) -> bool {
+    /// Blocks the thread of a runtime.
+    pub(super) fn block_runtime(&mut self, runtime: u64, until_us: u64) -> Struck {
         let executor = self.executor(runtime);
         let blocked_until_us = self.blocked_until_us.entry(executor).or_default();
         *blocked_until_us = until_us.max(*blocked_until_us);
-        self.tasks.values().any(|running| running.executor == executor)
+        self.struck(executor)
+    }
+
+    fn struck(&self, executor: u64) -> Struck {
+        let on = || self.tasks.values().filter(move |running| running.executor == executor);
+        Struck {
+            jobs: on().filter_map(|running| running.job).collect(),
+            has_tasks: on().next().is_some(),
+            is_outlived: self
+                .tasks
+                .values()
+                .any(|running| running.home == Some(executor) && running.executor != executor),
+        }
     }
 
     /// Returns when the next block of a runtime ends.
@@ -213,6 +242,9 @@ impl Node {
             if running.task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
                 continue;
             }
+            if let Some(runtime) = self.host.take_move() {
+                self.moves(&mut running, runtime);
+            }
             running.polls = running.polls.map(|polls| polls - 1);
             match (running.polls, running.job) {
                 (Some(0), Some(job)) if !running.when_woken => self.end(running, job),
@@ -225,10 +257,24 @@ impl Node {
         Rest::Never
     }
 
+    /// A task leaves its runtime.
+    fn moves(&mut self, running: &mut Running, runtime: u64) {
+        self.moved += 1;
+        running.home = Some(running.executor);
+        running.executor = self.executor(runtime);
+        let is_blocked = self.blocked_until_us.contains_key(&running.executor);
+        self.stood.extend(running.job.filter(|_| is_blocked));
+    }
+
     /// Drops the future of a job.
     fn end(&mut self, running: Running, job: usize) {
         drop(running);
         self.dropped.push(job);
+    }
+
+    /// Returns how many tasks left their runtime, and the jobs that are on a blocked one now.
+    pub(super) fn take_moved(&mut self) -> (usize, Vec<usize>) {
+        (std::mem::take(&mut self.moved), std::mem::take(&mut self.stood))
     }
 
     pub(super) fn take_dropped(&mut self) -> Vec<usize> {

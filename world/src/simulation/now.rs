@@ -44,6 +44,10 @@ impl Oracle for Now<'_> {
         self.keys.kept_for_us(key, self.now_us)
     }
 
+    fn tokens(&self, key: &str) -> Vec<u64> {
+        self.keys.tokens(key, self.now_us)
+    }
+
     fn held_since_us(&self, key: &str) -> Option<u64> {
         self.keys.held_since_us(key, self.now_us)
     }

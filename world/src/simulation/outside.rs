@@ -83,6 +83,10 @@ impl Oracle for Unasked {
         None
     }
 
+    fn tokens(&self, _key: &str) -> Vec<u64> {
+        Vec::new()
+    }
+
     fn held_since_us(&self, _key: &str) -> Option<u64> {
         None
     }
@@ -159,7 +163,7 @@ impl Outside {
             }
             Told::Settled { .. } => Ok(()),
             Told::Cancels { job } => {
-                self.judge.cancelled(job);
+                self.judge.cancelled(job, at_us);
                 Ok(())
             }
             // The pauses of real processes are unknown.

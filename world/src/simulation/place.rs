@@ -48,6 +48,11 @@ pub trait Place: Clone + Send + Sync + 'static {
         Timestamp::from_micros(now_us).expect("some years after 2025")
     }
 
+    /// Leaves the runtime of the calling task for another one of its process, if there is one.
+    fn move_to(&self, _runtime: u64) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Returns one of the servers of a quorum. The first is the store.
     fn server(&self, _server: usize) -> Self::Store {
         self.store()

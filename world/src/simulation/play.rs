@@ -315,6 +315,9 @@ impl<'p> World<'p> {
         if rest == Rest::Never {
             return fault(Kind::Endless, format!("tasks of node {node} wake themselves for ever"));
         }
+        let (moved, stood) = self.nodes[node].take_moved();
+        (0..moved).for_each(|_| self.rare.saw(Rare::Moved));
+        stood.into_iter().for_each(|job| self.judge.holders.blocks(job));
         let (dropped, running) = (self.nodes[node].take_dropped(), &self.nodes[node]);
         let (out, life, stood_until_us) =
             (running.host.take_out(), running.life, running.host.stood_until_us());
@@ -392,7 +395,9 @@ impl<'p> World<'p> {
                 Out::Unsubscribe { number, channel } => {
                     self.unsubscribed.insert((channel, node, life), number);
                 }
-                Out::Saw { seen, polled_us } => self.saw(node, seen, polled_us)?,
+                Out::Saw { seen, polled_us, executor } => {
+                    self.saw(node, seen, (polled_us, executor))?;
+                }
             }
         }
         for job in done.dropped {
@@ -409,10 +414,15 @@ impl<'p> World<'p> {
             self.rare.saw(Rare::LeftSharedCall);
         }
         self.open.remove(&job);
-        self.judge.cancelled(job);
+        self.judge.cancelled(job, self.now_us);
     }
 
-    fn saw(&mut self, node: usize, seen: Seen, polled_us: u64) -> Result<(), Fault> {
+    fn saw(
+        &mut self,
+        node: usize,
+        seen: Seen,
+        (polled_us, executor): (u64, Option<u64>),
+    ) -> Result<(), Fault> {
         self.say(Who::Client(node), || format!("{seen:?}"));
         match &seen {
             Seen::Ended { job } => _ = self.open.remove(job),
@@ -421,8 +431,9 @@ impl<'p> World<'p> {
         }
         self.rare.saw_all(&seen);
         let store = Now::new(&self.keys, self.now_us);
-        let times = Times { polled_us, now_us: self.now_us };
-        self.judge.saw((node, self.nodes[node].life), seen, times, &store)
+        let times = Times { polled_us, now_us: self.now_us, executor };
+        self.judge.saw((node, self.nodes[node].life), seen, times, &store)?;
+        self.judge.is_given_back(&store, self.now_us)
     }
 
     pub(super) fn is_well(&self) -> bool {

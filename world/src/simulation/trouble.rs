@@ -22,18 +22,30 @@ impl World<'_> {
             }
             Wrong::Stall { node, reads, for_us } => self.nodes[node].host.stall(reads, for_us),
             Wrong::EndRuntime { node, runtime } => {
-                let (jobs, has_tasks) = self.nodes[node].end_runtime(runtime);
-                if has_tasks {
+                let executor = self.nodes[node].executor(runtime);
+                self.judge.runtimes.ended(node, executor, self.now_us);
+                let struck = self.nodes[node].end_runtime(runtime);
+                if struck.has_tasks {
                     self.rare.saw(Rare::RuntimeEnded);
                 }
-                jobs.into_iter().for_each(|job| self.dropped(node, job));
+                if struck.is_outlived {
+                    self.rare.saw(Rare::Outlived);
+                }
+                struck.jobs.into_iter().for_each(|job| self.dropped(node, job));
                 return self.poll(node);
             }
             Wrong::BlockRuntime { node, runtime, for_us } => {
                 self.judge.stood.still(node, self.now_us, self.now_us + for_us);
-                if self.nodes[node].block_runtime(runtime, self.now_us + for_us) {
+                let executor = self.nodes[node].executor(runtime);
+                self.judge.runtimes.blocked(node, executor, self.now_us, self.now_us + for_us);
+                let struck = self.nodes[node].block_runtime(runtime, self.now_us + for_us);
+                if struck.has_tasks {
                     self.rare.saw(Rare::RuntimeBlocked);
                 }
+                if struck.is_outlived {
+                    self.rare.saw(Rare::LeftBlocked);
+                }
+                struck.jobs.into_iter().for_each(|job| self.judge.holders.blocks(job));
                 return self.poll(node);
             }
             Wrong::Break { node } => {

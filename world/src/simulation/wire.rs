@@ -13,6 +13,7 @@ use super::jobs::IDS;
 use super::judge::{self, Fault, Need};
 use super::log::Who;
 use super::node::Node;
+use super::now::Now;
 use super::plan::What;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
@@ -207,6 +208,9 @@ impl World<'_> {
             let what = if ran.answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {key}: {what}")
         });
+        if is_of_process(key) {
+            self.judge.looks(key, &Now::new(&self.keys, now_us), now_us)?;
+        }
         if key == LOCK {
             let lock = What::Lock { is_fair: false };
             let is_there = |token| self.keys.granted_until_us(lock, token, now_us).is_some();

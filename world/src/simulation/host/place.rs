@@ -1,5 +1,7 @@
 //! The place of programs in a simulated process.
 
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use lockage::Locks;
@@ -24,8 +26,8 @@ impl Place for Host {
 
     fn saw(&self, seen: Seen) {
         let mut ports = self.ports();
-        let polled_us = ports.polled_us;
-        ports.out.push(Out::Saw { seen, polled_us });
+        let (polled_us, executor) = (ports.polled_us, ports.executor);
+        ports.out.push(Out::Saw { seen, polled_us, executor });
     }
 
     fn draw(&self, most: u64) -> u64 {
@@ -47,6 +49,18 @@ impl Place for Host {
     fn time_of_day(&self) -> Timestamp {
         let now_us = BEGINNING_US + self.clock_us() - FIRST_US;
         Timestamp::from_micros(now_us).expect("some days after 2025")
+    }
+
+    fn move_to(&self, runtime: u64) -> impl Future<Output = ()> + Send {
+        let mut has_moved = false;
+        poll_fn(move |context| {
+            if std::mem::replace(&mut has_moved, true) {
+                return Poll::Ready(());
+            }
+            self.ports().moves_to = Some(runtime);
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
     }
 
     fn server(&self, server: usize) -> Host {

@@ -1,5 +1,6 @@
 //! Programs that hold something for a while.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -11,7 +12,7 @@ use lockage::runtime::{Runtime, Spawn};
 use lockage::{Error, Locks, Store};
 use lockage_core::lock::OwnerId;
 
-use super::{EVER, Life, locks};
+use super::{EVER, Life, locks, micros};
 use crate::simulation::judge::{HolderAnswer, Seen};
 use crate::simulation::place::Place;
 use crate::simulation::plan::{End, What};
@@ -36,6 +37,10 @@ pub(super) struct Hold {
     pub(super) again: bool,
     /// Whether its work never checks that the grant is held.
     pub(super) is_blind: bool,
+    /// Whether its guard does not run its work.
+    pub(super) is_loose: bool,
+    /// The runtime on which it works.
+    pub(super) moves_to: Option<u64>,
 }
 
 /// The longest slice of work between two checks that the grant is still held.
@@ -52,8 +57,22 @@ impl<P: Place> Life<P> {
             (End::Closed, Some(own)) => {
                 // An acquire that is under way meanwhile takes nothing, or releases it.
                 let late = own.lock("other").expect("a name");
-                let late = async { drop(late.try_acquire().await) };
-                join(late, own.close()).await;
+                let is_over = AtomicBool::new(false);
+                let late = async {
+                    drop(late.try_acquire().await);
+                    is_over.store(true, Ordering::Relaxed);
+                };
+                let most = micros(2 * (self.plan.lease_us + self.plan.timeout_us));
+                let close = async {
+                    let begun = self.runtime.now();
+                    own.close().await;
+                    let took = self.runtime.now().saturating_sub(begun);
+                    if took < most && !is_over.load(Ordering::Relaxed) {
+                        let what = "locks are closed while an acquire is under way".to_owned();
+                        self.place.saw(Seen::Wrong { what });
+                    }
+                };
+                join(late, close).await;
                 self.place.saw(Seen::ClosedLocks { what, token: guard.token() });
                 // A quorum has locks of its own.
                 if what != What::Quorum && guard.time_left().is_ok() {
@@ -78,7 +97,7 @@ impl<P: Place> Life<P> {
         hold: Hold,
         for_: Duration,
     ) -> Option<Held<P>> {
-        let Hold { job, what, wait, least, again, is_blind } = hold;
+        let Hold { job, what, wait, least, again, is_blind, is_loose, moves_to } = hold;
         let (since_us, until_us) = (self.place.now_us(), self.place.true_us_in(wait));
         self.place.saw(Seen::Waits { job, what });
         let acquired = self.acquire(locks, hold).await;
@@ -115,6 +134,12 @@ impl<P: Place> Life<P> {
         {
             self.hold_again(locks, what, wait, guard.owner()).await;
         }
+        if let Some(runtime) = moves_to {
+            if !self.tell_held(job, what, &guard) {
+                return None;
+            }
+            self.place.move_to(runtime).await;
+        }
         let end = self.runtime.now().saturating_add(for_);
         loop {
             if !self.tell_held(job, what, &guard) {
@@ -128,6 +153,10 @@ impl<P: Place> Life<P> {
                 self.write(job, guard.token()).await;
             }
             let slice = if is_blind { left } else { left.min(SLICE) };
+            if is_loose {
+                self.runtime.sleep(slice).await;
+                continue;
+            }
             // The loss ends the run at once.
             match guard.run(self.work(hold, slice)).await {
                 Ok(()) => {}

@@ -100,7 +100,10 @@ impl<P: Place> Life<P> {
     /// Runs the job of this number.
     pub async fn run(self, job: usize, work: Work) {
         // Programs on real servers draw their own jobs.
-        let is_blind = self.plan.jobs.get(job).is_some_and(|job| job.is_blind);
+        let drawn = self.plan.jobs.get(job);
+        let is_blind = drawn.is_some_and(|job| job.is_blind);
+        let is_loose = drawn.is_some_and(|job| job.is_loose);
+        let moves_to = drawn.and_then(|job| job.moves_to);
         match work {
             Work::Ask { id, cost, verb, times, every_us } => {
                 for _ in 0..times {
@@ -117,13 +120,15 @@ impl<P: Place> Life<P> {
             }
             Work::Hold { what, wait_us, for_us, end, is_own, again } => {
                 let (wait, least) = (micros(wait_us), Duration::ZERO);
-                let hold = holding::Hold { job, what, wait, least, again, is_blind };
+                let hold =
+                    holding::Hold { job, what, wait, least, again, is_blind, is_loose, moves_to };
                 self.hold(hold, micros(for_us), end, is_own).await;
             }
             Work::Keep { least_us, wait_us, for_us, end } => {
                 let (what, wait) = (What::Lock { is_fair: false }, micros(wait_us));
                 let (least, again) = (micros(least_us), false);
-                let hold = holding::Hold { job, what, wait, least, again, is_blind };
+                let hold =
+                    holding::Hold { job, what, wait, least, again, is_blind, is_loose, moves_to };
                 self.hold(hold, micros(for_us), end, false).await;
             }
             Work::Lead { for_us, terms } => {

@@ -181,9 +181,16 @@ impl Accounts {
         self.locals.entry((life, id)).or_default()
     }
 
-    /// A wait has ended `by_us` after its limit, or a call has taken that long.
-    pub(super) fn overdue(&self, id: usize, by_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
-        match self.longest_call_us {
+    /// A wait has ended `by_us` after its limit, or a call has taken that long. `longest_us` bounds it where only other
+    /// runtimes of its process may be blocked.
+    pub(super) fn overdue(
+        &self,
+        id: usize,
+        by_us: u64,
+        longest_us: Option<u64>,
+        exempt: &Exemptions,
+    ) -> Result<(), Fault> {
+        match longest_us.or(self.longest_call_us) {
             Some(longest_us) if by_us > longest_us => {
                 fault(Kind::TooLong, format!("a wait for `{}` ends {by_us} us too late", IDS[id]))
             }

@@ -40,6 +40,8 @@ exemptions! {
     LimitOfShare: "a fallback's share of a limit that is stored, or not the plan's";
     ReservationForgotten: "D15: a reset, or another limit, has forgotten a reservation since it was made";
     Stood: "its process stood still meanwhile, or within the step in which it was told";
+    Blocked: "its runtime was blocked within a lease before";
+    NoTask: "no task of its locks was left in its process, or one that may have begun the release is blocked";
     Unwell: "something goes wrong that delays those that wait: until all is well, and a few polls later";
     Forced: "its lock was freed by force meanwhile, which it learns with its next renewal";
 }

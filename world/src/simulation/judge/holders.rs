@@ -15,7 +15,7 @@ pub(in crate::simulation) struct Holders {
     longest_us: Option<u64>,
     /// The time from which nothing is lost.
     well_us: Option<u64>,
-    /// The jobs whose runtime is blocked at some time, and since when it is not.
+    /// The jobs whose runtime was blocked while they ran on it, and since when none is.
     blocked: BTreeSet<usize>,
     sure_us: u64,
 }
@@ -73,9 +73,14 @@ impl Holders {
             holders: BTreeMap::new(),
             longest_us: plan.terms.longest_us.map(|longest_us| longest_us + longest_us / 1000 + 1),
             well_us: plan.terms.longest_us.is_none().then(|| plan.well_us()),
-            blocked: plan.blocked_jobs().collect(),
+            blocked: BTreeSet::new(),
             sure_us: plan.sure_us(),
         }
+    }
+
+    /// The runtime of a job is blocked.
+    pub(in crate::simulation) fn blocks(&mut self, job: usize) {
+        self.blocked.insert(job);
     }
 
     /// A job holds a grant from now on.
@@ -83,7 +88,7 @@ impl Holders {
         &mut self,
         grant: Grant,
         (begun_us, granted_us): (u64, u64),
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Grant { job, what, token, until_us } = grant;
@@ -113,7 +118,7 @@ impl Holders {
         &self,
         job: usize,
         what: What,
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Some(holder) = self.holders.get(&(job, what)) else { return Ok(()) };
@@ -298,6 +303,10 @@ mod tests {
             unreachable!()
         }
 
+        fn tokens(&self, _: &str) -> Vec<u64> {
+            unreachable!()
+        }
+
         fn held_since_us(&self, _: &str) -> Option<u64> {
             unreachable!()
         }
@@ -388,7 +397,7 @@ mod tests {
                 sure_us: 0,
             };
             let grant = Grant { job: 0, what, token: LOCK_TOKEN, until_us };
-            let times = Times { polled_us, now_us: LOST_US };
+            let times = Times { polled_us, now_us: LOST_US, executor: None };
             holders.holds(grant, (0, 0), times, &known).is_err()
         };
         assert!(!is_fault(LOST_US - 2, LOST_US - 1));

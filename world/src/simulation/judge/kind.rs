@@ -79,6 +79,8 @@ kinds! {
     Lease: "L6", "the lease of the store lasts until the holder's own deadline";
     /// A grant was lost without a cause, or while nothing went wrong.
     Lost: "L6", "nothing is lost without a cause, or while all is well";
+    /// A lease was not renewed in time.
+    Unrenewed: "L6", "a lease is renewed in time, whatever becomes of other runtimes of its process";
     /// The lock was free, and a waiter was not notified, or did not come.
     Idle: "L12", "no lock is free for long while somebody waits for it";
     /// A later caller passed a caller in line, or a writer.

@@ -54,7 +54,7 @@ impl Leaders {
     pub(super) fn leads(
         &mut self,
         (job, token): (usize, u64),
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Some(candidate) = self.candidates.get_mut(&job) else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Leaders {
     pub(super) fn rules(
         &mut self,
         job: usize,
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Some(candidate) = self.candidates.get_mut(&job) else { return Ok(()) };

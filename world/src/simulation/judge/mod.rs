@@ -11,6 +11,7 @@ mod leaders;
 mod lines;
 mod local;
 mod replies;
+mod runtimes;
 mod seen;
 mod values;
 mod waits;
@@ -34,6 +35,7 @@ use leaders::Leaders;
 use lines::Lines;
 pub(in crate::simulation) use replies::HolderAnswer;
 use replies::Replies;
+use runtimes::Runtimes;
 pub(super) use seen::Common;
 pub use seen::Seen;
 use values::Values;
@@ -48,12 +50,14 @@ pub(super) type Life = (usize, u32);
 pub(super) struct Times {
     pub(super) polled_us: u64,
     pub(super) now_us: u64,
+    /// The executor of its task, if that is known.
+    pub(super) executor: Option<u64>,
 }
 
 impl Times {
     /// Returns the times of a process that does not stand still within a step.
     pub(super) fn at(now_us: u64) -> Times {
-        Times { polled_us: now_us, now_us }
+        Times { polled_us: now_us, now_us, executor: None }
     }
 }
 
@@ -77,6 +81,9 @@ pub(super) trait Oracle {
     /// Returns how long a value is kept, if there is one.
     fn kept_for_us(&self, key: &str) -> Option<u64>;
 
+    /// Returns the tokens of the grants of a lock, a semaphore or a read-write lock.
+    fn tokens(&self, key: &str) -> Vec<u64>;
+
     /// Returns since when a lock is held, if it is.
     fn held_since_us(&self, key: &str) -> Option<u64>;
 }
@@ -92,6 +99,7 @@ pub(super) struct Judge {
     pub(super) values: Values,
     pub(super) latches: Latches,
     pub(super) leaders: Leaders,
+    pub(super) runtimes: Runtimes,
     /// How many replicas have the store's answers to a node, and when.
     replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
@@ -112,6 +120,7 @@ impl Judge {
             values: Values::new(plan),
             latches: Latches::default(),
             leaders: Leaders::new(plan),
+            runtimes: Runtimes::new(plan),
             replicated: Vec::new(),
             lines: Lines::new(plan),
             breakers: Breakers::new(plan),
@@ -133,10 +142,12 @@ impl Judge {
         &mut self,
         life: Life,
         seen: Seen,
-        Times { polled_us, now_us }: Times,
+        times: Times,
         store: &impl Oracle,
     ) -> Result<(), Fault> {
-        let (shaken_us, node, times) = (self.shaken_us, life.0, Times { polled_us, now_us });
+        let (shaken_us, node, Times { polled_us, now_us, executor }) =
+            (self.shaken_us, life.0, times);
+        let longest_us = self.runtimes.longest_call_us(node, executor);
         let Judge { replies, exempt, stood, .. } = self;
         let known = &Known { store, replies, exempt, shaken_us };
         match seen {
@@ -148,7 +159,7 @@ impl Judge {
                     Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
                 has_to_end(left_us.unwrap_or_default(), &decision)?;
                 if !waits {
-                    self.accounts.overdue(id, now_us - since_us, &self.exempt)?;
+                    self.accounts.overdue(id, now_us - since_us, longest_us, &self.exempt)?;
                 }
                 if decision.origin == Origin::Line && !waits {
                     self.lines.is_there((life.0, life.1, id))?;
@@ -156,7 +167,7 @@ impl Judge {
                 return self.accounts.decided(&told, &decision, store, &self.exempt);
             }
             Seen::Answered { id, op, cost, since_us, is_other, answer } => {
-                self.accounts.overdue(id, now_us - since_us, &self.exempt)?;
+                self.accounts.overdue(id, now_us - since_us, longest_us, &self.exempt)?;
                 let (is_other, waits) = (is_other && self.accounts.is_told_apart(), false);
                 let told =
                     Told { life, id, op, cost, is_other, waits, since_us, polled_us, now_us };
@@ -173,7 +184,9 @@ impl Judge {
                 self.accounts.waits(life, false, now_us);
                 return self.lines.leaves((life.0, life.1, id), caller, is_admitted, now_us);
             }
-            Seen::Overdue { id, by_us } => return self.accounts.overdue(id, by_us, &self.exempt),
+            Seen::Overdue { id, by_us } => {
+                return self.accounts.overdue(id, by_us, longest_us, &self.exempt);
+            }
             Seen::Called { call, is_sent, clock_us } => {
                 return self.breakers.called(life, call, is_sent, clock_us);
             }
@@ -200,7 +213,12 @@ impl Judge {
                     return fault(Kind::Leak, format!("reservations of `{}` are kept", IDS[id]));
                 }
             }
-            Seen::Waits { job, what } => self.waits.begins(job, Some(what), times),
+            Seen::Waits { job, what } => {
+                if what != What::Quorum {
+                    self.runtimes.uses_locks(node, executor, now_us);
+                }
+                self.waits.begins(job, Some(what), times);
+            }
             Seen::WaitsForLatch { job } => self.waits.begins(job, None, times),
             Seen::WaitsNoLonger { job } => self.waits.answered(job, now_us),
             Seen::Waited { what, since_us, until_us, at_us, denial } => {
@@ -229,6 +247,8 @@ impl Judge {
                 let granted_us = self.waits.granted_us(job).unwrap_or(now_us);
                 let grant = holders::Grant { job, what, token, until_us };
                 self.holders.holds(grant, (begun_us, granted_us), times, known)?;
+                let (of, lease) = ((job, node, executor), (what, token));
+                self.runtimes.holds(of, lease, until_us, now_us, exempt)?;
                 return self.waits.got(job, what);
             }
             Seen::ClosedLocks { what: What::Quorum, .. } => {}
@@ -241,14 +261,19 @@ impl Judge {
             }
             Seen::Works { job, what } => return self.holders.works(job, what, times, known),
             Seen::Lost { job, what, loss } => {
+                self.runtimes.gives_up(job, Some(what), executor, now_us);
                 return self.holders.lost((job, what), loss, now_us, node, known);
             }
-            Seen::Left { job, what } => self.holders.left(job, what),
+            Seen::Left { job, what } => {
+                self.runtimes.gives_up(job, Some(what), executor, now_us);
+                self.holders.left(job, what);
+            }
             Seen::Campaigns { job } => self.leaders.campaigns(job, now_us),
             Seen::Leads { job, token } => return self.leaders.leads((job, token), times, known),
             Seen::Rules { job } => return self.leaders.rules(job, times, known),
             Seen::StepsDown { job } => self.leaders.steps_down(job, now_us),
             Seen::Keeps { token, least_us } => {
+                self.runtimes.keeps(token, least_us, now_us);
                 self.leaders.keeps((token, least_us), now_us, node, known);
             }
             Seen::Begins { job, of, since_us } => {
@@ -278,7 +303,11 @@ impl Judge {
             }
             Seen::Leaked { what } => return fault(Kind::Leak, format!("{what} is taken")),
             Seen::Wrong { what } => return fault(Kind::Error, what),
-            Seen::Failed { cost, is_unknown: false } => {
+            Seen::Failed { cost, is_unknown } => {
+                self.runtimes.failed(node, executor)?;
+                if is_unknown {
+                    return Ok(());
+                }
                 return self.accounts.not_done(cost, now_us, &self.exempt);
             }
             Seen::Alone { .. }
@@ -287,7 +316,6 @@ impl Judge {
             | Seen::ObserverPanicked
             | Seen::DroppedLocks
             | Seen::CountedDown
-            | Seen::Failed { .. }
             | Seen::Ended { .. } => {}
         }
         Ok(())
@@ -308,8 +336,25 @@ impl Judge {
         self.latches.made(of, command, now_us, (self.shaken_us, &self.exempt))
     }
 
+    /// The store has run a command on a key of locks.
+    pub(super) fn looks(
+        &mut self,
+        key: &str,
+        store: &impl Oracle,
+        now_us: u64,
+    ) -> Result<(), Fault> {
+        self.runtimes.looks(key, self.waits.has_half(), store, now_us);
+        self.is_given_back(store, now_us)
+    }
+
+    /// Checks that what no job holds is given back.
+    pub(super) fn is_given_back(&mut self, store: &impl Oracle, now_us: u64) -> Result<(), Fault> {
+        self.runtimes.given_back(now_us, &self.replies, store, &self.exempt)
+    }
+
     /// The future of a job was dropped, and its guard with it.
-    pub(super) fn cancelled(&mut self, job: usize) {
+    pub(super) fn cancelled(&mut self, job: usize, now_us: u64) {
+        self.runtimes.gives_up(job, None, None, now_us);
         self.holders.cancelled(job);
         self.waits.ends(job);
         self.values.cancelled(job);

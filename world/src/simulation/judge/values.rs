@@ -133,7 +133,7 @@ impl Values {
         job: usize,
         of: Common,
         since_us: u64,
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         self.superseded.remove(&(of, job));
@@ -167,7 +167,7 @@ impl Values {
         &self,
         job: usize,
         of: Common,
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let Some((begun_us, other_us)) = self.superseded.get(&(of, job)).copied() else {
@@ -215,7 +215,7 @@ impl Values {
         &self,
         node: usize,
         (since_us, built_us, is_own): (u64, u64, bool),
-        Times { polled_us, now_us }: Times,
+        Times { polled_us, now_us, .. }: Times,
         known: &Known<impl Oracle>,
     ) -> Result<(), Fault> {
         let is_over =

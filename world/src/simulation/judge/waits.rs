@@ -152,7 +152,7 @@ impl Waits {
 
     /// A job begins to wait for this, or for a latch.
     pub(super) fn begins(&mut self, job: usize, what: Option<What>, times: Times) {
-        let Times { polled_us, now_us } = times;
+        let Times { polled_us, now_us, .. } = times;
         if let Some(need) = Need::of(what)
             && !self.needs(need.key()).contains(&need)
         {
@@ -182,6 +182,11 @@ impl Waits {
     /// Returns when a job began the request for its grant.
     pub(super) fn begun_us(&self, job: usize) -> Option<u64> {
         self.begun.get(&job).copied()
+    }
+
+    /// Returns whether a job waits for two locks, one of which it may have.
+    pub(super) fn has_half(&self) -> bool {
+        self.waiters.values().any(|waiter| waiter.what == Some(What::Both))
     }
 
     /// L9: a job got a grant. It passed no earlier waiter in line, and no reader passed a waiting

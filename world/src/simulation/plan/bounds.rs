@@ -3,7 +3,7 @@
 use lockage_core::{Acquire, Limit, Timestamp};
 
 use super::{
-    FOREVER, Link, MILLI, Network, Options, Plan, SECOND, STEP_US, Trouble, Verb, Work, Wrong,
+    FOREVER, Link, MILLI, Network, Options, Plan, SECOND, STEP_US, Trouble, Verb, What, Work, Wrong,
 };
 use crate::simulation::slots::Slots;
 
@@ -86,7 +86,14 @@ impl Plan {
             true => 0,
             false => 100 * MILLI,
         };
-        let breaks = |wrong| matches!(wrong, Wrong::Break { .. });
+        // A place in line that a runtime has left lasts for two polls.
+        let is_fair = |work| matches!(work, Work::Hold { what: What::Lock { is_fair: true }, .. });
+        let is_fair = self.works().any(is_fair);
+        let breaks = |wrong| match wrong {
+            Wrong::Break { .. } => true,
+            Wrong::EndRuntime { .. } => !is_fair,
+            _ => false,
+        };
         let is_known = self.is_calm_but_for(breaks) && least_us == most_us && !self.terms.replicas;
         // Calls under way are settled within a few timeouts.
         let broken_us = if self.has(breaks) { 6 * self.timeout_us } else { 0 };

@@ -20,6 +20,7 @@ impl Plan {
         if seed >= LEADERS {
             plan.elect(&mut Draw::new(seed, 21));
         }
+        plan.cross_runtimes(&mut Draw::new(seed, 22));
         if plan.link.is_some() {
             // Its servers evict no key.
             plan.troubles.retain(|trouble| !matches!(trouble.what, Wrong::Evict { .. }));
@@ -293,7 +294,8 @@ impl Plan {
         let most = if work == Work::Look { 90 } else { 12 };
         let polls = draw.chance(200).then(|| draw.between(1, most) as u32);
         let when_woken = draw.chance(500);
-        Job { node, runtime: 0, at_us, work, polls, when_woken, is_blind: false }
+        let (is_blind, is_loose, moves_to) = (false, false, None);
+        Job { node, runtime: 0, at_us, work, polls, when_woken, is_blind, is_loose, moves_to }
     }
 
     fn ask(&self, draw: &mut Draw) -> Work {

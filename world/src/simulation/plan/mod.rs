@@ -203,6 +203,10 @@ pub(super) struct Job {
     pub(super) when_woken: bool,
     /// Its work, if it has any, never checks that its grant is still held.
     pub(super) is_blind: bool,
+    /// Whether its guard does not run its work: it checks now and then.
+    pub(super) is_loose: bool,
+    /// The runtime on which it works on its grant, if not on that of its acquire.
+    pub(super) moves_to: Option<u64>,
 }
 
 /// A program.

@@ -62,6 +62,8 @@ impl Plan {
                 polls,
                 when_woken,
                 is_blind: false,
+                is_loose: false,
+                moves_to: None,
             });
         }
         plan

@@ -47,7 +47,7 @@ const CALM: [fn(&mut Plan); 21] = [
     |plan| plan.link = None,
     |plan| {
         plan.runtimes = 1;
-        plan.jobs.iter_mut().for_each(|job| job.runtime = 0);
+        plan.jobs.iter_mut().for_each(|job| (job.runtime, job.moves_to) = (0, None));
         plan.troubles.retain(|trouble| !trouble.what.is_of_runtime());
     },
     |plan| plan.terms.panics = false,
@@ -94,8 +94,10 @@ const SAFE: [fn(&mut Link); 14] = [
 ];
 
 /// Simplifications of a job.
-const EASE: [fn(&mut Job); 6] = [
+const EASE: [fn(&mut Job); 8] = [
     |job| job.is_blind = false,
+    |job| job.is_loose = false,
+    |job| job.moves_to = None,
     |job| (job.polls, job.when_woken) = (None, false),
     |job| job.when_woken = false,
     |job| {

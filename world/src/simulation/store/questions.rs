@@ -115,6 +115,25 @@ impl Keys<'_> {
         Some(kept.left.as_micros() as u64) // far below 2^63
     }
 
+    /// Returns the tokens of the grants of a lock, a semaphore or a read-write lock that jobs share.
+    pub(in crate::simulation) fn tokens(&self, key: &str, true_us: u64) -> Vec<u64> {
+        let now = self.time(true_us);
+        match key {
+            PLACES => {
+                let grants = self.look(key, &semaphore::Inspect, now).grants;
+                grants.into_iter().map(|(_, grant)| grant.token).collect()
+            }
+            TABLE => {
+                let holders = self.look(key, &rw_lock::Inspect, now).holders;
+                holders.into_iter().map(|holder| holder.hold.token).collect()
+            }
+            _ => {
+                let holder = self.look(key, &lock::Inspect, now).holder;
+                holder.into_iter().map(|holder| holder.hold.token).collect()
+            }
+        }
+    }
+
     /// Returns since when a lock is held, if it is.
     pub(in crate::simulation) fn held_since_us(&self, key: &str, true_us: u64) -> Option<u64> {
         let since = self.look(key, &lock::Inspect, self.time(true_us)).since?;
