@@ -219,7 +219,8 @@ impl Runtimes {
         self.given_up.retain(|(of, token), _| *of != key || tokens.contains(token));
         for token in tokens {
             let is_held = self.held.iter().any(|((_, of), held)| *of == key && *held == token);
-            if !is_held && !(has_half && [LOCK, OTHER].contains(&key)) {
+            let is_half = has_half && [LOCK, OTHER].contains(&key);
+            if !(is_held || is_half) {
                 let given_up = GivenUp { since_us: now_us, by: None };
                 self.given_up.entry((key, token)).or_insert(given_up);
             }
