@@ -16,7 +16,7 @@ pub enum OnError {
     /// Answer 503.
     #[default]
     Deny,
-    /// Let them go ahead, without fields. A limiter with a [fallback](Limiter::with_fallback) decides by itself
+    /// Let them go ahead, without fields. A limiter with a [fallback](lockage::Limiter::with_fallback) decides by itself
     /// instead.
     Allow,
 }
