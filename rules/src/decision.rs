@@ -89,7 +89,7 @@ impl RuleDecision {
         self.is_allowed
     }
 
-    /// Returns the rule that denies the request; `None` if it is admitted, or [shed](Self::shed).
+    /// Returns the rule that denies the request; `None` if it is admitted, or [shed](crate::Shed).
     pub fn denied(&self) -> Option<&Met> {
         self.binding.filter(|_| !self.is_allowed).map(|at| &self.met[at])
     }
