@@ -267,7 +267,7 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Lets a reservation for `id` be settled for `hold` longer than until the end that it states, as for a stream that
-    /// goes on. It charges nothing. [`Renewal::Renewed`](super::Renewal::Renewed) has the new end, from which the next
+    /// goes on. It charges nothing. [`Renewal::Renewed`] has the new end, from which the next
     /// renewal counts. See [`Renew`].
     #[doc = limiter_example!(
         "let hold = Duration::from_secs(60);"
