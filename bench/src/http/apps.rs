@@ -4,7 +4,10 @@ use anyhow::{Context, Result};
 use axum::Router;
 use axum::extract::Request;
 use axum::routing::get;
+use lockage::store::HasTimeout;
 use lockage::{Limiter, Store};
+use lockage_memory::MemoryStore;
+use lockage_rules::{Format, RuleLimiter, Rules};
 use lockage_tower::{Fields, RateLimit};
 use tower::util::MapRequestLayer;
 use tower_governor::GovernorLayer;
@@ -52,6 +55,23 @@ pub(super) fn lockage<S: Store + Clone + 'static>(
     fields: Fields,
 ) -> Result<Router> {
     Ok(bare().layer(RateLimit::per_ip(limiter).fields(fields).build()?))
+}
+
+/// Returns the app behind the same limit by rules, of which each request is matched against so many.
+pub(super) fn by_rules<S: HasTimeout + Clone + 'static>(store: S, others: usize) -> Result<Router> {
+    let other = |number| {
+        format!(
+            "[[rules]]\nname = 'other-{number}'\nwhen = {{ route = '/other/{number}/*' }}\n\
+             id = 'other-{number}:{{address}}'\nlimit = 'fixed-window 9/s'\n"
+        )
+    };
+    let own = format!(
+        "[[rules]]\nname = 'http'\nid = 'ip:{{address}}'\nlimit = '{}'\n",
+        Outcome::Admit.limit()
+    );
+    let rules = Rules::parse(&((0..others).map(other).collect::<String>() + &own), Format::Toml)?;
+    let limiter = RuleLimiter::new(store, MemoryStore::new());
+    Ok(bare().layer(RateLimit::rules(rules, limiter).build()?))
 }
 
 pub(super) fn governor(outcome: Outcome) -> Result<Router> {

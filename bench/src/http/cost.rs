@@ -2,13 +2,15 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request};
 use futures_util::future::join_all;
-use lockage::Limiter;
+use lockage::runtime::Tokio;
+use lockage::{Limiter, RetryStore, Store};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 use lockage_tower::Fields;
@@ -39,6 +41,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
+/// Rules wait for the store: for as long as its timeout says.
+fn retrying<S: Store>(store: S) -> RetryStore<S, Tokio> {
+    RetryStore::new(store, Tokio, Duration::from_secs(1))
+}
+
 fn in_memory(args: &Args, clients: &Clients) -> Result<()> {
     let ours = |outcome, fields| apps::lockage(apps::limiter(MemoryStore::new(), outcome)?, fields);
     let apps = [
@@ -47,6 +54,8 @@ fn in_memory(args: &Args, clients: &Clients) -> Result<()> {
         ("lockage, no fields", ours(Outcome::Admit, Fields::NONE)?),
         ("lockage", ours(Outcome::Admit, Fields::DRAFT_11)?),
         ("lockage, `X-RateLimit` too", ours(Outcome::Admit, BOTH)?),
+        ("lockage by a rule", apps::by_rules(retrying(MemoryStore::new()), 0)?),
+        ("lockage by 1 of 1,000 rules", apps::by_rules(retrying(MemoryStore::new()), 999)?),
         ("lockage, denied", ours(Outcome::Deny, Fields::DRAFT_11)?),
         ("tower_governor", apps::governor(Outcome::Admit)?),
         ("tower_governor, headers", apps::governor_with_headers(Outcome::Admit)?),
@@ -99,6 +108,7 @@ fn on_redis(args: &Args, clients: &Clients) -> Result<()> {
     let runtime = &tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let limiter = runtime
         .block_on(async { apps::limiter(RedisStore::open(&server.url())?, Outcome::Admit) })?;
+    let by_rules = retrying(runtime.block_on(async { RedisStore::open(&server.url()) })?);
     let request = |app: Router| {
         many(runtime, move |number| {
             let answer = app.clone().oneshot(clients.request(number));
@@ -122,6 +132,10 @@ fn on_redis(args: &Args, clients: &Clients) -> Result<()> {
         Candidate {
             name: "lockage",
             decide: Box::new(request(apps::lockage(limiter.clone(), Fields::DRAFT_11)?)),
+        },
+        Candidate {
+            name: "lockage by 1 of 1,000 rules",
+            decide: Box::new(request(apps::by_rules(by_rules, 999)?)),
         },
     ];
     println!("\nOn Redis, {AT_ONCE} requests at once:\n\n| | ns | above axum and `try_acquire` |");
