@@ -64,7 +64,7 @@ impl RuleDecision {
         RuleDecision { binding: Some(at), is_allowed: false, ..self }
     }
 
-    pub(crate) fn shed(self, shed: Shed) -> Self {
+    pub(crate) fn refuse(self, shed: Shed) -> Self {
         RuleDecision { shed: Some(shed), is_allowed: false, ..self }
     }
 

@@ -121,7 +121,8 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     /// | critical | all |
     ///
     /// The priority is that of the first rule that has one, among those that are enforced. The bound is of this process,
-    /// whatever others serve. Requests that are served already are not ended for others, and none waits.
+    /// whatever others serve. Requests that are served already are not ended for others, and none waits. A limiter with
+    /// coalescing refuses whoever comes when its queue is full: a bound below that queue's refuses by priority before.
     pub fn with_in_flight(mut self, most: u32) -> Self {
         self.in_flight.most = most;
         self
@@ -208,7 +209,7 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         }
         match self.take_place(decided.priority()) {
             Ok(place) => decided.place = place,
-            Err(shed) => return Ok(decided.shed(shed)),
+            Err(shed) => return Ok(decided.refuse(shed)),
         }
         decided.estimate = estimate.map(|(name, _)| name.into());
         let outcome = self.charge(&mut decided, estimate).await;
