@@ -48,8 +48,8 @@ rare! {
     RuntimeEnded: 20, "a runtime ends while it has tasks, and its process goes on";
     RuntimeBlocked: 25, "the thread of a runtime with tasks is blocked";
     Moved: 26, "a holder leaves the runtime of its acquire for another one";
-    Outlived: 190, "a runtime ends whose grants are held on another one";
-    LeftBlocked: 310, "the thread of a runtime is blocked whose grants are held on another one";
+    Outlived: 200, "a runtime ends whose grants are held on another one";
+    LeftBlocked: 370, "the thread of a runtime is blocked whose grants are held on another one";
     ObserverPanicked: 12, "an observer panics";
     StoodStillInStep: 11, "a process stands still within a step";
     Failover: 17, "a replica takes over that lags behind";

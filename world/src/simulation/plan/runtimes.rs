@@ -66,17 +66,23 @@ impl Plan {
         self.leave_to_runtimes(draw);
         self.terms = Terms { longest_us: None, replicas: false, ..self.terms };
         (self.permits, self.lease_us) = (4, self.timeout_us * draw.between(3, 8));
+        // Waiters rely on notifications, and on a subscription that one of them began.
+        let listens = draw.chance(300);
+        if listens {
+            self.terms = Terms { wake_ups: true, poll_us: Some(15 * SECOND), ..self.terms };
+        }
         for index in 0..self.jobs.len() {
             let what = draw.one_of(&[
                 What::Permits(1),
                 What::Permits(2),
                 What::Read,
                 What::Lock { is_fair: false },
-                What::Lock { is_fair: true },
+                What::Lock { is_fair: !listens },
                 What::Other,
                 What::Both,
             ]);
-            let for_us = draw.between(1, 2 * self.lease_us);
+            let (lease_us, short_us) = (self.lease_us, draw.between(1, self.lease_us));
+            let for_us = draw.one_of(&[short_us, lease_us + short_us]);
             let (wait_us, end) = (FOREVER, draw.one_of(&[End::Released, End::Dropped]));
             let job = &mut self.jobs[index];
             job.work = match draw.between(0, 4) {
@@ -89,7 +95,7 @@ impl Plan {
             job.at_us = draw.one_of(&[0, 0, self.timeout_us, SECOND]);
             job.polls = draw.chance(200).then(|| draw.between(1, 4) as u32);
         }
-        self.strike_runtimes(draw);
+        self.strike_runtimes(!listens, draw);
     }
 
     /// Callers share calls, permits ahead or a line with those of other runtimes.
@@ -100,11 +106,11 @@ impl Plan {
         let limits = ["token-bucket 20/s", "fixed-window 100/s", "sliding-log 5/450ms"];
         self.limit = draw.one_of(&limits).parse().expect("a limit");
         let prefetch = (draw.between(1, 4), draw.between(20 * MILLI, SECOND));
-        let coalescing = draw.chance(600);
+        let coalescing = draw.chance(400);
         self.options = Options {
             coalescing,
             batches: coalescing && draw.chance(300),
-            prefetch: (!coalescing && draw.chance(700)).then_some(prefetch),
+            prefetch: (!coalescing && draw.chance(800)).then_some(prefetch),
             ..Options::default()
         };
         for job in &mut self.jobs {
@@ -115,7 +121,7 @@ impl Plan {
             job.at_us = draw.one_of(&[0, slow_us, SECOND]);
             job.polls = None;
         }
-        self.strike_runtimes(draw);
+        self.strike_runtimes(true, draw);
     }
 
     /// Leaves one process, in which nothing goes wrong but what its runtimes do.
@@ -128,8 +134,9 @@ impl Plan {
         self.jobs.iter_mut().for_each(|job| job.node = 0);
     }
 
-    /// Ends and blocks runtimes: at any time, or while the first requests or renewals of a job are under way.
-    fn strike_runtimes(&mut self, draw: &mut Draw) {
+    /// Ends and blocks runtimes, but for the last one: at any time, or while the first requests or renewals of a job are
+    /// under way.
+    fn strike_runtimes(&mut self, blocks: bool, draw: &mut Draw) {
         for _ in 0..draw.between(1, 4) {
             let job = self.jobs[draw.between(0, self.jobs.len() as u64 - 1) as usize];
             let travel_us = self.network.most_us;
@@ -138,10 +145,10 @@ impl Plan {
             let first_us = job.at_us + beside_us;
             let at_us = draw.one_of(&[any_us, first_us, first_us + self.lease_us / 3]);
             let at_us = at_us.min(self.heal_us);
-            let runtime = draw.between(0, self.runtimes - 1);
-            let most_us = draw.one_of(&[2 * self.timeout_us, self.lease_us, 2 * self.lease_us]);
+            let runtime = draw.between(0, self.runtimes - 2);
+            let most_us = draw.one_of(&[2 * self.timeout_us, 2 * self.lease_us, 3 * self.lease_us]);
             let for_us = draw.between(1, most_us).min(self.heal_us - at_us).max(1);
-            let what = match draw.chance(600) {
+            let what = match draw.chance(600) || !blocks {
                 true => Wrong::EndRuntime { node: 0, runtime },
                 false => Wrong::BlockRuntime { node: 0, runtime, for_us },
             };
