@@ -17,13 +17,14 @@ use lockage_rules::{
 
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
+use crate::background::{BoxFuture, Spawner, spawner};
 use crate::check::{Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
 use crate::commit::Commit;
 use crate::cost::{Amount, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies};
-use crate::held::{Account, BoxFuture, Held, Open, Spawner, check_hold, spawner};
+use crate::held::{Account, Held, Open, check_hold};
 use crate::merge::AllFields;
 use crate::rate_limit::RateLimit;
 use crate::rejection::{Reason, Rejection, View};

@@ -4,27 +4,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use http::Method;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
-use http::{Method, Response};
 use lockage::limiter::{MAX_TOGETHER, Origin, RequestId};
 use lockage::{Decision, Error, Limiter, Store, StoreError};
 use smallvec::SmallVec;
 
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
+use crate::background::{BoxFuture, Sleep, Spawner};
 use crate::commit::{Actual, Commit};
 use crate::cost::{Amount, OfRequest, by_name};
 use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
-use crate::held::{BoxFuture, Held, Open, Reserved, Spawner};
+use crate::held::{Held, Open, Reserved};
 use crate::key::Key;
 use crate::merge::AllFields;
 use crate::places::Places;
-use crate::rejection::{Reason, Rejection};
-use crate::renewals::{Renewals, Sleep};
+use crate::rejection::{Reason, Rejection, Respond};
+use crate::renewals::Renewals;
 
 /// The whole setup of a layer.
 pub(crate) struct Setup<S> {
@@ -57,8 +57,6 @@ pub(crate) trait Elsewhere: Send + Sync {
 
 /// Names the tier of a request.
 pub(crate) type Choose = Arc<dyn for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync>;
-
-pub(crate) type Respond = dyn Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync;
 
 /// [`Limiter::acquire_within`], of stores that have it.
 pub(crate) type Wait<S> =

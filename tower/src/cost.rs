@@ -7,7 +7,7 @@ use http::header::CONTENT_LENGTH;
 use http::request::Parts;
 use smallvec::SmallVec;
 
-use crate::estimate::Estimated;
+use crate::estimated::Estimated;
 
 /// A function of the application on requests.
 pub(crate) type OfRequest<T> = Arc<dyn Fn(&Parts) -> T + Send + Sync>;

@@ -16,11 +16,11 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::body::Body;
-use crate::check::Respond;
 use crate::error::SetupError;
+use crate::estimated::Estimated;
 use crate::grpc::is_grpc;
 use crate::numbers::{self, Found, Pointer};
-use crate::rejection::{Reason, Rejection};
+use crate::rejection::{Reason, Rejection, Respond};
 use crate::replayed::{Read, Replayed};
 
 /// A layer in front of a [`RateLimit`](crate::RateLimit) that reads an estimate of the request's cost from its JSON body,
@@ -63,32 +63,6 @@ pub struct Estimate {
     bound: usize,
     is_lenient: bool,
     respond: Option<Arc<Respond>>,
-}
-
-/// The estimate that a request's body states, in the extensions of the request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Estimated {
-    /// The size of an answer, such as `max_tokens`, if the body has it.
-    pub answer: Option<u64>,
-    /// The number of answers, 1 if the body does not have it.
-    pub answers: u64,
-    /// The size of the prompt, by its bytes.
-    pub prompt: u64,
-}
-
-impl Default for Estimated {
-    fn default() -> Self {
-        Estimated { answer: None, answers: 1, prompt: 0 }
-    }
-}
-
-impl Estimated {
-    /// Returns the cost, at least 1. An answer of unknown size counts as `default`.
-    pub fn cost(&self, default: u64) -> u64 {
-        let answers = self.answer.unwrap_or(default).saturating_mul(self.answers);
-        answers.saturating_add(self.prompt).max(1)
-    }
 }
 
 /// The largest body that is read, by default.

@@ -1,36 +1,20 @@
 //! Permits and reservations that a request holds, and that are settled when its response ends.
 
 use std::any::Any;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::response;
 use lockage::limiter::{RequestId, Reservation};
-use lockage::runtime::Spawn;
 use lockage::store::ConfigError;
 use lockage::{Limit, Limiter, Store, limit};
 use lockage_core::Acquire;
 
+use crate::background::{BoxFuture, Spawner};
 use crate::commit::{Actual, Commit};
 use crate::cost::{Amount, by_name};
 use crate::renewals::Renewals;
 use crate::usage::Meter;
-
-pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Runs a future in the background.
-pub(crate) type Spawner = Arc<dyn Fn(BoxFuture<'static, ()>) + Send + Sync>;
-
-/// Returns a spawner on this runtime.
-pub(crate) fn spawner(runtime: impl Spawn) -> Spawner {
-    Arc::new(move |task| {
-        // A response may be dropped after its runtime has ended, or elsewhere.
-        if runtime.executor().is_some() {
-            runtime.spawn(task);
-        }
-    })
-}
 
 /// Checks the hold of reservations, which each command carries.
 pub(crate) fn check_hold(hold: Duration) -> Result<(), ConfigError> {

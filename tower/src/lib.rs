@@ -30,6 +30,7 @@
 
 mod admission;
 mod answers;
+mod background;
 mod body;
 #[cfg(feature = "rules")]
 mod by_rules;
@@ -40,6 +41,7 @@ mod cost;
 mod documents;
 mod error;
 mod estimate;
+mod estimated;
 mod faults;
 mod fields;
 mod grpc;
@@ -73,7 +75,8 @@ pub use cost::Cost;
 pub use cost::routes;
 pub use documents::Format;
 pub use error::SetupError;
-pub use estimate::{Estimate, EstimateFuture, EstimateService, Estimated};
+pub use estimate::{Estimate, EstimateFuture, EstimateService};
+pub use estimated::Estimated;
 pub use fields::Fields;
 #[cfg(feature = "axum")]
 pub use key::route;

@@ -13,7 +13,7 @@ use lockage::{Error, Limiter};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::held::BoxFuture;
+use crate::background::BoxFuture;
 use crate::pause::{Pause, retry_seconds};
 
 /// A layer for clients: each request waits for its host's permit, and a host that asks for a pause is blocked for the

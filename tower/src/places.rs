@@ -6,7 +6,7 @@ use lockage::locks::Locks;
 use lockage::runtime::Spawn;
 use lockage::{Error, Store};
 
-use crate::held::BoxFuture;
+use crate::background::BoxFuture;
 
 /// A bound on the requests that are served at once.
 pub(crate) trait Places: Send + Sync {

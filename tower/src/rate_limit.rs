@@ -14,18 +14,18 @@ use lockage::store::HasTimeout;
 use lockage::{Decision, Error, Limit, Limiter, Store};
 
 use crate::answers::OnError;
+use crate::background::{BoxFuture, Sleep, spawner};
 use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
 use crate::client_ip::ip;
 use crate::commit::Commit;
 use crate::cost::{Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Fields, Policies, check_name};
-use crate::held::{BoxFuture, check_hold, spawner};
+use crate::held::check_hold;
 use crate::key::Key;
 use crate::part_costs;
 use crate::places::Semaphores;
 use crate::rejection::Rejection;
-use crate::renewals::Sleep;
 use crate::service::RateLimitLayer;
 use crate::unnamed;
 

@@ -35,6 +35,9 @@ pub(crate) struct View {
     pub(crate) message: Option<Box<str>>,
 }
 
+pub(crate) type Respond =
+    dyn Fn(&Rejection, &http::request::Parts) -> Response<Bytes> + Send + Sync;
+
 /// Why a request does not go ahead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -10,10 +9,7 @@ use futures_channel::oneshot;
 use lockage::limiter::{Renewal, Reservation};
 use lockage::{Limiter, Store};
 
-use crate::held::{BoxFuture, Spawner};
-
-/// Sleeps in the runtime of the layer.
-pub(crate) type Sleep = Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+use crate::background::{BoxFuture, Sleep, Spawner};
 
 /// Keeps a reservation renewed until this is dropped.
 pub(crate) struct Renewals(

@@ -15,9 +15,9 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::admission::{Admission, Admitted};
+use crate::background::BoxFuture;
 use crate::body::Body;
 use crate::check::Setup;
-use crate::held::BoxFuture;
 use crate::rejection::Rejection;
 use crate::switch::Switch;
 

@@ -16,7 +16,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::upgrade::{OnUpgrade, Upgraded};
 
-use crate::held::{BoxFuture, Held};
+use crate::background::BoxFuture;
+use crate::held::Held;
 
 /// The request of the connection in memory.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: -\r\nconnection: upgrade\r\nupgrade: -\r\n\r\n";
