@@ -37,6 +37,20 @@ impl Slots {
         Ok(outcome)
     }
 
+    /// Drops the value of the key, or of the side key, that has this name, if it has expired; returns whether it did.
+    pub(super) fn expire(&mut self, name: &str, key: &str, now: Timestamp) -> bool {
+        let slot = match name == key {
+            true => Some(&mut self.own),
+            false => self
+                .beside
+                .iter_mut()
+                .find(|(id, _)| key_beside(key, **id) == name)
+                .map(|(_, slot)| slot),
+        };
+        let Some(slot) = slot.filter(|slot| slot.record.is_some()) else { return false };
+        slot.at(now).is_none()
+    }
+
     /// Returns the record of the key itself.
     pub(super) fn record(&self) -> Option<&Record> {
         self.own.record.as_ref()

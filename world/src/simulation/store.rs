@@ -280,13 +280,30 @@ impl<'s> Keys<'s> {
         let scripts = self.scripts.as_mut().expect("a server has them");
         scripts.set_now(now);
         let reply = run(scripts).map_or_else(|error| Reply::error(error.to_string()), Reply::from);
-        let mut used = scripts.take_keys().into_iter();
+        let used = scripts.take_keys();
+        for key in keys.iter().filter(|key| used.iter().any(|used| used == key.as_bytes())) {
+            self.expire(key, keys, now, true_us);
+        }
+        let mut used = used.into_iter();
         match used.find(|used| keys.iter().all(|key| key.as_bytes() != used)) {
             Some(other) => {
                 let other = String::from_utf8_lossy(&other).into_owned();
                 fault(Kind::Script, format!("a call on {keys:?} uses {other}"))
             }
             None => Ok(reply),
+        }
+    }
+
+    /// Drops a key that a script has used and that has expired, as the server does, whatever the script replies: it does
+    /// not come back when the clock is set back. It is one of these keys, or beside one of them.
+    fn expire(&mut self, used: &str, keys: &[String], now: Timestamp, true_us: u64) {
+        for key in keys {
+            let Some(slots) = self.slots.get_mut(key) else { continue };
+            if slots.expire(used, key, now)
+                && let Some(journal) = &mut self.journal
+            {
+                journal.push((true_us, key.clone(), slots.clone()));
+            }
         }
     }
 
