@@ -236,7 +236,7 @@ fn l8_a_release_of_an_ended_task_is_taken_over() {
         let (held, id) = lease(&manager);
         manager.forget(id);
         manager.release_later(pending(&held, LATE));
-        let pending = manager.0.state().take_pending().pop();
+        let pending = manager.0.state().take_pending(LATE).pop();
         let ending = thread::spawn(move || {
             drop(Releasing { shared: Arc::clone(&running.shared), pending });
             drop(running);
@@ -244,7 +244,7 @@ fn l8_a_release_of_an_ended_task_is_taken_over() {
         block_on(async {
             loop {
                 let news = manager.0.news.listen();
-                if manager.0.state().take_pending().pop().is_some() {
+                if manager.0.state().take_pending(LATE).pop().is_some() {
                     return;
                 }
                 news.await;
