@@ -9,7 +9,8 @@ use lockage_core::rw_lock::{self, Mode, RwLock};
 use lockage_core::semaphore::{self, Semaphore};
 use lockage_core::{
     Acquire, AcquireEach, Adjust, CancelTurn, Command, Cost, FixedWindow, Limit, LimitCommand,
-    Peek, RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp, WithStoredLimit,
+    Peek, Renew, RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp,
+    WithStoredLimit,
 };
 
 use crate::arguments::{Numbers, Packed, Read, Stored, Text, told};
@@ -192,6 +193,15 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
         "limiter_reserve" => {
             let (stored, request) = (call.stored()?, call.request()?);
             let ((id, hold), (limit, _)) = (request.ok_or(NO_RESERVATION)?, call.limits()?);
+            // The end of a renewed reservation is in the place of the cost.
+            if let Some(until) = call.0.first().and_then(|text| text.strip_prefix(b"=")) {
+                let until: u64 = std::str::from_utf8(until).map_err(told)?.parse().map_err(told)?;
+                let before = until.saturating_sub(hold.as_micros() as u64);
+                let expires_at = Timestamp::from_micros(before).map_err(told)?;
+                let reservation = Reservation { id, cost: 1, expires_at };
+                let renew = Renew::new(limit, &reservation, hold).map_err(told)?;
+                return limited(renew, limit, stored);
+            }
             let acquire = Acquire::by_part(limit, call.parse()?).map_err(told)?;
             return limited(acquire.reserve(id, hold).map_err(told)?, limit, stored);
         }

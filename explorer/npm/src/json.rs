@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lockage_core::fenced::{Access, Kept};
 use lockage_core::{
-    Adjusted, Cancellation, Decision, DenialReason, Part, Reserved, Settlement, StoredLimit,
-    StoredLimitOutcome, Timestamp, Verdict, latch, lock, rw_lock, semaphore,
+    Adjusted, Cancellation, Decision, DenialReason, Part, Renewal, Reserved, Settlement,
+    StoredLimit, StoredLimitOutcome, Timestamp, Verdict, latch, lock, rw_lock, semaphore,
 };
 
 pub(crate) trait Json {
@@ -148,6 +148,19 @@ impl Json for Settlement {
             }
             Settlement::AlreadySettled => object!(out, "is": "alreadySettled"),
             Settlement::Expired => object!(out, "is": "expired"),
+            _ => object!(out, "is": "unknown"),
+        }
+    }
+}
+
+impl Json for Renewal {
+    fn json(&self, out: &mut String) {
+        match self {
+            Renewal::Renewed(reservation) => {
+                object!(out, "is": "renewed", "expiresAtUs": reservation.expires_at);
+            }
+            Renewal::AlreadySettled => object!(out, "is": "alreadySettled"),
+            Renewal::Expired => object!(out, "is": "expired"),
             _ => object!(out, "is": "unknown"),
         }
     }
