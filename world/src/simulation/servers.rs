@@ -12,7 +12,7 @@ use super::draw::Draw;
 use super::host::Answer;
 use super::judge::Fault;
 use super::log::Who;
-use super::plan::{Link, Plan, SERVERS};
+use super::plan::{Link, Plan, SERVERS, STEP_US};
 use super::play::{Event, From, World};
 use super::rare::Rare;
 use talk::Conversation;
@@ -63,10 +63,6 @@ impl Words {
 
 /// The second node of the cluster whose first one is the store.
 const OTHER_NODE: usize = SERVERS;
-
-/// The longest step of a slot: during one, two keys of it may be on different nodes, and messages
-/// of one node do not reach the other.
-pub(super) const STEP_US: u64 = 20_000;
 
 /// Returns the server whose keys a node has.
 fn server_of(node: usize) -> usize {

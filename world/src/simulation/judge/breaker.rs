@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use lockage_core::Origin;
 
-use super::{Fault, Kind, Life, fault};
+use super::Life;
+use super::kind::{Fault, Kind, fault};
 use crate::simulation::plan::{Circuit, Plan};
 
 /// The breakers of all lives of nodes.

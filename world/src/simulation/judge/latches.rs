@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use lockage_core::{AnyCommand, Command, ScriptId};
 use serde::{Deserialize, Serialize};
 
-use super::{Exempt, Exemptions, Fault, Kind, Life, fault};
+use super::Life;
+use super::exempt::{Exempt, Exemptions};
+use super::kind::{Fault, Kind, fault};
 
 /// A latch is closed, or counted down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::exempt::Exempt;
 use super::holders::{Known, outlasts};
-use super::{Exempt, Fault, Kind, Oracle, Times, fault};
+use super::kind::{Fault, Kind, fault};
+use super::{Oracle, Times};
 use crate::simulation::plan::{MILLI, Plan, SECOND, What};
 use crate::simulation::store::LOCK;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Fault, Kind, fault};
+use super::kind::{Fault, Kind, fault};
 use crate::simulation::jobs::IDS;
 use crate::simulation::plan::{Options, Plan, Verb, Work};
 

@@ -11,7 +11,7 @@ use lockage_core::fenced::{Access, Kept};
 use lockage_core::{AnyOutcome, Command, Timestamp, latch, lock, rw_lock, semaphore};
 use serde::{Deserialize, Serialize};
 
-use super::{Fault, Kind, fault};
+use super::kind::{Fault, Kind, fault};
 use crate::simulation::plan::What;
 use crate::simulation::store::keys_of;
 

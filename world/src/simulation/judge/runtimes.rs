@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Oracle;
+use super::exempt::{Exempt, Exemptions};
+use super::kind::{Fault, Kind, fault};
 use super::replies::Replies;
-use super::{Exempt, Exemptions, Fault, Kind, Oracle, fault};
 use crate::simulation::plan::{MILLI, Plan, What, Work};
 use crate::simulation::store::{LOCK, OTHER, PLACES, TABLE};
 

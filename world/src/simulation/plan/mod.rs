@@ -19,10 +19,12 @@ use serde::{Deserialize, Serialize};
 pub use leaders::LEADERS;
 pub(super) use link::Link;
 
-use super::servers::STEP_US;
-
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
+
+/// The longest step of a slot: during one, two keys of it may be on different nodes, and messages
+/// of one node do not reach the other.
+pub(super) const STEP_US: u64 = 20_000;
 
 /// The parts of a world, and its failures.
 #[derive(Clone, Debug, PartialEq, Eq)]
