@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockage::limiter::{Origin, RequestId};
 use lockage::runtime::Tokio;
-use lockage::{AnyStore, Decision, Error, RetryStore};
+use lockage::{AnyStore, Decision, Error, RetryStore, Verdict};
 use lockage_rules::{
     Costs, LiveRules, Matched, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
 };
@@ -25,7 +25,7 @@ pub(crate) struct Gate(Arc<Inner>);
 
 struct Inner {
     rules: Option<Arc<LiveRules>>,
-    none: Arc<Rules>,
+    none: Rules,
     limiter: RuleLimiter<Storage>,
     /// How long a request that names itself is remembered.
     remember: Duration,
@@ -75,7 +75,7 @@ impl Gate {
     ) -> Self {
         let none =
             Rules::parse("rules = []", lockage_rules::Format::Toml).expect("a file without rules");
-        Gate(Arc::new(Inner { rules, none: Arc::new(none), limiter, remember, works }))
+        Gate(Arc::new(Inner { rules, none, limiter, remember, works }))
     }
 
     /// Decides the limits that requests meet, all or none, and returns the answer that is made of the decision.
@@ -87,8 +87,7 @@ impl Gate {
     ) -> Result<T, Failure> {
         let inner = Arc::clone(&self.0);
         let answer = answered(&self.0.works, deadline, |delivery| async move {
-            let rules = inner.rules();
-            match inner.limiter.decide(asked.matched(&rules)).await {
+            match inner.limiter.decide(inner.matched(&asked)).await {
                 Ok(RuleDecision { shed: Some(shed), .. }) => {
                     delivery.deliver(Err(shed.into())).await;
                 }
@@ -110,8 +109,7 @@ impl Gate {
         asked: &Asked,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let rules = self.0.rules();
-        let matched = asked.matched(&rules);
+        let matched = self.0.matched(asked);
         let mut decisions = Vec::new();
         for one in &matched {
             let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
@@ -137,8 +135,7 @@ impl Gate {
         asked: &Asked,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let rules = self.0.rules();
-        let matched = asked.matched(&rules);
+        let matched = self.0.matched(asked);
         let mut after = Vec::new();
         for one in &matched {
             after.push(match (one.limit(), &one.costs) {
@@ -160,9 +157,8 @@ impl Gate {
         asked: &Asked,
         change: Change,
     ) -> Result<Vec<String>, Failure> {
-        let rules = self.0.rules();
         let mut ids = Vec::new();
-        for one in asked.matched(&rules) {
+        for one in self.0.matched(asked) {
             if *one.limit() == RuleLimit::Blocked {
                 continue;
             }
@@ -184,8 +180,7 @@ impl Gate {
         request: RequestId,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let rules = self.0.rules();
-        let matched = asked.matched(&rules);
+        let matched = self.0.matched(asked);
         let mut met: Vec<_> = matched.iter().map(|one| (one, None)).collect();
         let blocks = |one: &Matched| *one.limit() == RuleLimit::Blocked && !one.rule.shadow;
         if let Some(at) = matched.iter().position(blocks) {
@@ -219,8 +214,12 @@ impl Gate {
 }
 
 impl Inner {
-    fn rules(&self) -> Arc<Rules> {
-        self.rules.as_ref().map_or_else(|| Arc::clone(&self.none), |live| live.current())
+    /// Returns the limits that requests meet by the rules in force, and those that they bring.
+    fn matched(&self, asked: &Asked) -> Vec<Matched> {
+        match &self.rules {
+            Some(live) => asked.matched(&live.current()),
+            None => asked.matched(&self.none),
+        }
     }
 
     /// Gives back a decision that nobody has taken.
@@ -244,6 +243,19 @@ impl Inner {
             }
         }
     }
+}
+
+/// Returns the time after which a denied request can be admitted.
+pub(crate) fn retry_after(decision: &Decision) -> Option<Duration> {
+    match decision.verdict {
+        Verdict::Denied { retry_after, .. } => Some(retry_after),
+        Verdict::Allowed | Verdict::Never => None,
+    }
+}
+
+/// Returns whole seconds, rounded up.
+pub(crate) fn seconds(span: Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
 impl<'a> Outcome<'a> {

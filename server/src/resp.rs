@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::Failure;
-use crate::gate::{Asked, Gate, Outcome, Own};
+use crate::gate::{Asked, Gate, Outcome, Own, seconds};
 use crate::serve::Connection;
 
 /// The most words of a command, and the most bytes of one.
@@ -237,7 +237,6 @@ fn whole(text: &[u8], name: &str) -> Result<u64, String> {
 /// Returns a decision as redis-cell does: whether it is limited, the capacity, what remains, and in seconds, rounded up, the
 /// time until another try (-1 if it is admitted) and until the bucket is full.
 fn reply(decision: &Decision) -> String {
-    let seconds = |span: Duration| span.as_secs() + u64::from(span.subsec_nanos() > 0);
     let (limited, retry_after) = match decision.verdict {
         Verdict::Allowed => (0, -1),
         Verdict::Denied { retry_after, .. } => (1, seconds(retry_after) as i64),

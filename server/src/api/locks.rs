@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use http::{HeaderMap, StatusCode};
 use lockage::runtime::{Runtime, Tokio};
 use lockage::store::Timestamp;
-use lockage::store::lock::{Answer, HoldId, Holder, Lock, OwnerId};
+use lockage::store::lock::{Answer, HoldId, Lock, OwnerId, Reply};
 use lockage::{Error, Key, Store};
 use serde::{Deserialize, Serialize};
 use tokio_util::task::TaskTracker;
@@ -156,10 +156,23 @@ impl Locks {
 }
 
 impl NotHeld {
-    fn respond(holder: Option<Holder>, now: Timestamp) -> Response {
-        let left = holder.map(|holder| holder.hold.deadline.saturating_since(now));
-        let body = NotHeld { token: holder.map(|it| it.hold.token), retry_after_ms: left.map(ms) };
-        with_retry_after(StatusCode::CONFLICT, left, body)
+    fn respond(answer: Answer, now: Timestamp) -> Response {
+        let Answer::Refused(Some(holder)) = answer else {
+            let free = NotHeld { token: None, retry_after_ms: None };
+            return with_retry_after(StatusCode::CONFLICT, None, free);
+        };
+        let left = holder.hold.deadline.saturating_since(now);
+        let held = NotHeld { token: Some(holder.hold.token), retry_after_ms: Some(ms(left)) };
+        with_retry_after(StatusCode::CONFLICT, Some(left), held)
+    }
+}
+
+impl Released {
+    fn respond(reply: &Reply) -> Response {
+        match reply.answer {
+            Answer::Released { holds, .. } => Json(Released { holds }).into_response(),
+            answer => NotHeld::respond(answer, reply.now),
+        }
     }
 }
 
@@ -211,7 +224,7 @@ pub(crate) async fn acquire(
     let outcome = answered(&locks.works, None, work).await.ok_or(Failure::Late)??;
     Ok(match outcome {
         Outcome::Held(grant) => Json(grant).into_response(),
-        Outcome::Refused { holder, now } => NotHeld::respond(holder, now),
+        Outcome::Refused { answer, now } => NotHeld::respond(answer, now),
     })
 }
 
@@ -227,7 +240,7 @@ struct Attempt {
 
 enum Outcome {
     Held(Grant),
-    Refused { holder: Option<Holder>, now: Timestamp },
+    Refused { answer: Answer, now: Timestamp },
 }
 
 impl Attempt {
@@ -243,7 +256,7 @@ impl Attempt {
             let acquire = lock.acquire(*owner, *hold, not_after).waiting(next);
             let reply = locks.store.execute(key, &acquire).await.map_err(Error::from)?;
             now = reply.now;
-            let holder = match reply.answer {
+            let next_in = match reply.answer {
                 Answer::Held(held) => {
                     return Ok(Outcome::Held(Grant {
                         owner: owner.to_string(),
@@ -258,14 +271,13 @@ impl Attempt {
                     later_than = forgotten.saturating_add(Duration::from_micros(1));
                     continue;
                 }
-                Answer::Refused(holder) => holder,
-                _ => None,
+                Answer::Refused(Some(holder)) => holder.hold.deadline.saturating_since(now),
+                _ => next,
             };
             if left.is_zero() || is_vain() {
-                return Ok(Outcome::Refused { holder, now });
+                return Ok(Outcome::Refused { answer: reply.answer, now });
             }
-            let ends = holder.map_or(next, |it| it.hold.deadline.saturating_since(now));
-            tokio::time::sleep(next.min(ends.max(Duration::from_millis(1)))).await;
+            tokio::time::sleep(next.min(next_in.max(Duration::from_millis(1)))).await;
         }
     }
 
@@ -306,8 +318,7 @@ pub(crate) async fn renew(
             })
             .into_response()
         }
-        Answer::Refused(holder) => NotHeld::respond(holder, reply.now),
-        _ => NotHeld::respond(None, reply.now),
+        answer => NotHeld::respond(answer, reply.now),
     })
 }
 
@@ -327,11 +338,7 @@ pub(crate) async fn release(
     let (key, lock) = (locks.key(&name)?, locks.lock(None)?);
     let (owner, hold) = (OwnerId::from_u128(id(&owner)?), HoldId::from_u128(id(&hold)?));
     let reply = locks.store.execute(&key, &lock.release(owner, hold)).await.map_err(Error::from)?;
-    Ok(match reply.answer {
-        Answer::Released { holds, .. } => Json(Released { holds }).into_response(),
-        Answer::Refused(holder) => NotHeld::respond(holder, reply.now),
-        _ => NotHeld::respond(None, reply.now),
-    })
+    Ok(Released::respond(&reply))
 }
 
 /// Returns the state of a lock, and changes nothing.
@@ -372,9 +379,5 @@ pub(crate) async fn force_release(
 ) -> Result<Response, Failure> {
     let (key, lock) = (locks.key(&name)?, locks.lock(None)?);
     let reply = locks.store.execute(&key, &lock.force_release(token)).await.map_err(Error::from)?;
-    Ok(match reply.answer {
-        Answer::Released { holds, .. } => Json(Released { holds }).into_response(),
-        Answer::Refused(holder) => NotHeld::respond(holder, reply.now),
-        _ => NotHeld::respond(None, reply.now),
-    })
+    Ok(Released::respond(&reply))
 }

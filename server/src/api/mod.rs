@@ -16,6 +16,7 @@ use std::time::Duration;
 use utoipa::ToSchema;
 
 use crate::error::Failure;
+use crate::gate::seconds;
 
 /// The problem of a request without an answer (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
@@ -73,8 +74,7 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<u128>, Failure> {
 fn with_retry_after<T: Serialize>(status: StatusCode, wait: Option<Duration>, body: T) -> Response {
     let mut response = (status, Json(body)).into_response();
     if let Some(wait) = wait {
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
+        response.headers_mut().insert(RETRY_AFTER, seconds(wait).max(1).into());
     }
     response
 }

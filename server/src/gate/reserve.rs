@@ -57,8 +57,7 @@ impl Gate {
     ) -> Result<(T, Vec<Held>), Failure> {
         let inner = Arc::clone(&self.0);
         let answer = answered(&self.0.works, None, |delivery| async move {
-            let rules = inner.rules();
-            let matched = asked.matched(&rules);
+            let matched = inner.matched(&asked);
             let mut reserved = Vec::new();
             let outcome = inner.reserve(&matched, hold, &mut reserved).await;
             let is_allowed = matches!(outcome, Ok(None));

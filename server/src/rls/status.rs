@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockage::limiter::CalendarUnit;
-use lockage::{Decision, Limit, Verdict};
+use lockage::{Decision, Limit};
 use lockage_rules::{Matched, RuleLimit};
 use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 
 use super::messages::{Code, CurrentLimit, Header, Status, Unit};
-use crate::gate::Outcome;
+use crate::gate::{Outcome, retry_after, seconds as seconds_of};
 
 /// The units of limits, and their lengths in seconds.
 const UNITS: [(Unit, u64); 7] = [
@@ -42,7 +42,7 @@ pub(super) fn part(outcome: &Outcome<'_>, descriptors: usize) -> Part {
     let wait = denied.and_then(|(_, decision)| retry_after(decision?));
     let headers = wait.map(|wait| Header {
         key: "retry-after".to_owned(),
-        value: wait.as_secs_f64().ceil().max(1.0).to_string(),
+        value: seconds_of(wait).max(1).to_string(),
     });
     Part {
         is_allowed: outcome.is_allowed,
@@ -84,13 +84,6 @@ fn status(outcome: &Outcome<'_>, place: usize) -> Status {
         current_limit: current_limit(matched, decision),
         limit_remaining: decision.map_or(0, |it| u32::try_from(it.remaining).unwrap_or(u32::MAX)),
         duration_until_reset: until.and_then(|until| until.try_into().ok()),
-    }
-}
-
-fn retry_after(decision: &Decision) -> Option<Duration> {
-    match decision.verdict {
-        Verdict::Denied { retry_after, .. } => Some(retry_after),
-        Verdict::Allowed | Verdict::Never => None,
     }
 }
 
