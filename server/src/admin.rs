@@ -24,7 +24,8 @@ pub(crate) struct Admin {
     pub(crate) store: Storage,
     pub(crate) rules: Option<Arc<LiveRules>>,
     pub(crate) metrics: PrometheusHandle,
-    pub(crate) stop: watch::Receiver<bool>,
+    /// Whether the server ends soon.
+    pub(crate) drains: watch::Receiver<bool>,
 }
 
 /// Returns the routes of health, metrics and rules.
@@ -40,7 +41,7 @@ pub(crate) fn routes(admin: Admin) -> Router {
 
 /// Ready is a server whose store answers, and that does not end.
 async fn ready(State(admin): State<Admin>) -> Response {
-    if *admin.stop.borrow() {
+    if *admin.drains.borrow() {
         return (StatusCode::SERVICE_UNAVAILABLE, "the server ends\n").into_response();
     }
     match admin.store_answers().await {

@@ -113,7 +113,10 @@ pub(crate) struct Bounds {
     /// After this time a connection takes no more requests, so that clients spread over new servers
     #[arg(long, value_name = "TIME", default_value = "30min", value_parser = span)]
     pub(crate) max_age: Duration,
-    /// How long requests under way have to end after SIGTERM
+    /// How long new requests are served after SIGTERM, while /readyz sends them elsewhere
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = span_or_none)]
+    pub(crate) drain: Duration,
+    /// How long requests under way have to end after that
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
     pub(crate) grace: Duration,
 }
@@ -172,4 +175,8 @@ fn fallback(text: &str) -> Result<FallbackOption, String> {
 
 fn span(text: &str) -> Result<Duration, String> {
     lockage_core::parse_duration(text).map_err(|error| error.to_string())
+}
+
+fn span_or_none(text: &str) -> Result<Duration, String> {
+    if text == "0s" { Ok(Duration::ZERO) } else { span(text) }
 }

@@ -49,8 +49,12 @@ pub async fn run(options: Options) -> Result<()> {
         return Ok(());
     }
     log(options.log);
+    // Before any port is open: an early signal ends the server as a later one does.
+    let (mut terminate, mut interrupt) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     let metrics = install_metrics()?;
-    let (works, (stop, stops)) = (TaskTracker::new(), watch::channel(false));
+    let works = TaskTracker::new();
+    let ((drain, drains), (stop, stops)) = (watch::channel(false), watch::channel(false));
     let observers: Observers = vec![Arc::new(Metrics::new()), Arc::new(Tracing::new())];
     let observer = Arc::new(observers);
     let store = open(&options, observer.clone())?;
@@ -65,7 +69,7 @@ pub async fn run(options: Options) -> Result<()> {
         longest_wait: options.limits.longest_wait,
         works: works.clone(),
     };
-    let admin = Admin { store, rules: rules.clone(), metrics, stop: stops.clone() };
+    let admin = Admin { store, rules: rules.clone(), metrics, drains: drains.clone() };
 
     let opener = Opener {
         options: &options,
@@ -81,7 +85,7 @@ pub async fn run(options: Options) -> Result<()> {
     let operators = admin::routes(admin)
         .merge(limits::admin_routes(gate.clone()))
         .merge(locks::admin_routes(locks));
-    let envoy = rls::routes(gate.clone()).merge(opener.grpc_health().await);
+    let envoy = rls::routes(gate.clone()).merge(grpc_health(drains).await);
     opener.open("gRPC", ports.grpc, true).await?.map(|port| tokio::spawn(port.serve(envoy)));
     opener.open("HTTP", ports.http, true).await?.map(|port| tokio::spawn(port.serve(api)));
     opener.open("admin", ports.admin, false).await?.map(|port| tokio::spawn(port.serve(operators)));
@@ -93,13 +97,13 @@ pub async fn run(options: Options) -> Result<()> {
         follow(rules, options.limits.poll)?;
     }
 
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
         _ = terminate.recv() => {}
         _ = interrupt.recv() => {}
     }
     tracing::info!("the server ends once all requests under way are answered");
+    drain.send_replace(true);
+    tokio::time::sleep(options.bounds.drain).await;
     stop.send_replace(true);
     works.close();
     if tokio::time::timeout(options.bounds.grace, works.wait()).await.is_err() {
@@ -221,21 +225,20 @@ impl Opener<'_> {
             works: self.works.clone(),
         }))
     }
+}
 
-    /// Returns the health service of gRPC: serving, until the server ends.
-    async fn grpc_health(&self) -> Router {
-        let (reporter, service) = tonic_health::server::health_reporter();
-        let name = "envoy.service.ratelimit.v3.RateLimitService";
-        for name in ["", name] {
-            reporter.set_service_status(name, tonic_health::ServingStatus::Serving).await;
-        }
-        let mut stops = self.stops.clone();
-        tokio::spawn(async move {
-            let _ = stops.wait_for(|stops| *stops).await;
-            for name in ["", name] {
-                reporter.set_service_status(name, tonic_health::ServingStatus::NotServing).await;
-            }
-        });
-        Router::new().route_service("/grpc.health.v1.Health/{method}", service)
+/// Returns the health service of gRPC: serving, until the server ends.
+async fn grpc_health(mut drains: watch::Receiver<bool>) -> Router {
+    let (reporter, service) = tonic_health::server::health_reporter();
+    let name = "envoy.service.ratelimit.v3.RateLimitService";
+    for name in ["", name] {
+        reporter.set_service_status(name, tonic_health::ServingStatus::Serving).await;
     }
+    tokio::spawn(async move {
+        let _ = drains.wait_for(|drains| *drains).await;
+        for name in ["", name] {
+            reporter.set_service_status(name, tonic_health::ServingStatus::NotServing).await;
+        }
+    });
+    Router::new().route_service("/grpc.health.v1.Health/{method}", service)
 }

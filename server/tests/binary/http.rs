@@ -196,3 +196,56 @@ async fn a_waiter_that_leaves_holds_nothing() {
         assert_eq!(status.as_u16(), 200, "{next}");
     }
 }
+
+/// A reservation that one limit denies is given back to the others.
+#[tokio::test]
+async fn a_denied_reservation_charges_nothing() {
+    let server = Running::start(RULES, &[]);
+    let ask = |user: &str| json!({"values": {"domain": "shop", "user": user}, "hits": 3});
+    assert_eq!(server.post("/v1/reserve", ask("1")).await.0.as_u16(), 200);
+    let (status, denied) = server.post("/v1/reserve", ask("2")).await;
+    assert_eq!((status.as_u16(), &denied["reservations"]), (429, &json!([])));
+    assert_eq!(
+        (&denied["binding"], &denied["limits"][0]["verdict"]),
+        (&json!(1), &json!("allowed"))
+    );
+    let (_, seen) = server.post("/v1/peek", ask("2")).await;
+    assert_eq!(
+        (&seen["limits"][0]["remaining"], &seen["limits"][1]["remaining"]),
+        (&json!(3), &json!(2))
+    );
+}
+
+/// Callers that leave while the store is silent hold neither a reservation nor a lock, once it answers.
+#[tokio::test]
+async fn callers_that_leave_before_the_store_answers_hold_nothing() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "10s"]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}, "hits": 2, "hold_ms": 600_000});
+    let peek = json!({"values": {"domain": "shop", "user": "1"}});
+    // Scripts and connections are there.
+    assert_eq!(server.post("/v1/peek", peek.clone()).await.1["limits"][0]["remaining"], 3);
+    assert_eq!(server.post("/v1/locks/other/acquire", json!({})).await.0.as_u16(), 200);
+    redis.freeze();
+    let leaves = std::time::Duration::from_millis(150);
+    let (reserve, acquire) = tokio::join!(
+        tokio::time::timeout(leaves, server.post("/v1/reserve", ask)),
+        tokio::time::timeout(
+            leaves,
+            server.post("/v1/locks/a/acquire", json!({"lease_ms": 600_000}))
+        ),
+    );
+    assert!(reserve.is_err() && acquire.is_err());
+    redis.thaw();
+    let (status, held) = server.post("/v1/locks/a/acquire", json!({"wait_ms": 20_000})).await;
+    assert_eq!(status.as_u16(), 200, "{held}");
+    let begin = std::time::Instant::now();
+    loop {
+        let seen = server.post("/v1/peek", peek.clone()).await.1;
+        if seen["limits"][0]["remaining"] == 3 && seen["limits"][1]["remaining"] == 5 {
+            break;
+        }
+        assert!(begin.elapsed().as_secs() < 20, "{seen}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}

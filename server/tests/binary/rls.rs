@@ -89,6 +89,13 @@ async fn hits_are_costs_a_limit_of_the_request_overrides_and_negative_hits_are_r
     let answer = server.ask(asked.clone(), None).await.expect("it looks");
     assert_eq!((answer.overall_code, answer.statuses[0].limit_remaining), (OK, 2));
 
+    // It is in the place of that of a rule, and counts under the rule's id.
+    let mut own = descriptor(&[("user", "1")]);
+    own.limit = Some(Override { requests_per_unit: 9, unit: Unit::Minute.into() });
+    let answer = server.ask(request("shop", vec![own]), None).await.expect("it decides");
+    let limit = answer.statuses[0].current_limit.as_ref().expect("it has one");
+    assert_eq!((limit.requests_per_unit, limit.name.as_str()), (9, "users"));
+
     // Also for a domain without rules.
     let mut own = descriptor(&[("user", "1")]);
     own.limit = Some(Override { requests_per_unit: 1, unit: Unit::Day.into() });
@@ -161,7 +168,7 @@ async fn an_answer_that_is_too_late_is_unavailable_and_charges_nothing() {
 #[tokio::test]
 async fn a_store_that_is_away_is_unavailable() {
     let mut redis = Server::start();
-    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "100ms"]);
+    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "400ms"]);
     assert_eq!(server.get("admin", "/readyz").await.0, 200);
     redis.kill();
     let away = server.ask(request("shop", vec![descriptor(&[("user", "1")])]), None).await;

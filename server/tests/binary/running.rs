@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockage_tests::server::Server;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
@@ -144,8 +145,11 @@ async fn slow_and_large_requests_are_bounded() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
         stream.write_all(begin.as_bytes()).expect("it is sent");
         let mut answer = Vec::new();
-        // A connection that is closed, with an answer or without.
-        let _ = stream.read_to_end(&mut answer);
+        // It is closed, with an answer or without: the client's own timeout would be an error of its own.
+        let ended = stream.read_to_end(&mut answer);
+        let is_closed =
+            |error: &std::io::Error| error.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(ended.as_ref().map_or_else(is_closed, |_| true), "{port}: {ended:?}");
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.is_empty() || answer.contains("408"), "{answer}");
     }
@@ -226,4 +230,74 @@ async fn certificates_of_clients_are_asked_for() {
 
 fn certificate(file: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_file(file).expect("a certificate")
+}
+
+/// A server that is to end serves for a while, and says that it is not ready.
+#[tokio::test]
+async fn a_server_that_drains_is_not_ready_and_serves() {
+    let server = Running::start(RULES, &["--drain", "1s"]);
+    assert_eq!(server.get("admin", "/readyz").await.0, 200);
+    server.signal("-TERM");
+    until("the notice", async || server.get("admin", "/readyz").await.0 == 503).await;
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    assert_eq!(server.post("/v1/decide", ask).await.0, 200);
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+}
+
+/// An old connection takes no more requests, so that clients spread over new servers.
+#[tokio::test]
+async fn old_connections_end() {
+    let server = Running::start(RULES, &["--max-age", "200ms"]);
+    let mut stream = TcpStream::connect(server.port("HTTP")).expect("it connects");
+    stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it ends before the client's timeout");
+    assert!(answer.contains("200 OK"), "{answer}");
+}
+
+/// One more request than may be decided at once is refused, and safe to repeat.
+#[tokio::test]
+async fn requests_in_flight_are_bounded() {
+    let redis = Server::start();
+    let server = Running::start(
+        RULES,
+        &["--store", &redis.url(), "--timeout", "10s", "--max-in-flight", "1"],
+    );
+    let ask = || json!({"values": {"domain": "shop", "user": "1"}});
+    let critical = RULES.replace("name = \"users\"", "priority = \"critical\"\nname = \"users\"");
+    std::fs::write(server.rules(), critical).expect("rules");
+    assert_eq!(server.post_with("admin", "/v1/rules/reload", &[], json!({})).await.0, 200);
+    assert_eq!(server.post("/v1/decide", ask()).await.0, 200);
+    redis.freeze();
+    let first = server.post("/v1/decide", ask());
+    let second = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let refused = server.post("/v1/decide", ask()).await;
+        redis.thaw();
+        refused
+    };
+    let (first, (status, problem)) = tokio::join!(first, second);
+    assert_eq!((first.0.as_u16(), status.as_u16()), (200, 503));
+    assert_eq!(problem["kind"], "not_done");
+    assert!(problem["detail"].as_str().expect("it has one").contains("priority"), "{problem}");
+}
+
+/// A waiter for a lock that leaves asks the store no more.
+#[tokio::test]
+async fn a_waiter_that_leaves_asks_no_more() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url()]);
+    let held = server.post("/v1/locks/a/acquire", json!({"lease_ms": 600_000})).await;
+    assert_eq!(held.0, 200);
+    let waits = server.post("/v1/locks/a/acquire", json!({"wait_ms": 50_000}));
+    assert!(tokio::time::timeout(Duration::from_millis(500), waits).await.is_err());
+    // It learns of that at its next attempt.
+    until("the end", async || {
+        let before = redis.executions();
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        redis.executions() == before
+    })
+    .await;
 }
