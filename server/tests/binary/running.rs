@@ -67,9 +67,18 @@ async fn rules_are_followed_and_a_mistake_leaves_those_in_force() {
     let (status, _, mistakes) = server.post_with("admin", "/v1/rules/reload", &[], json!({})).await;
     assert_eq!(status.as_u16(), 422, "{mistakes}");
     std::fs::write(server.rules(), RULES.replace("3/min", "9/min")).expect("rules");
-    server.signal("-HUP");
-    until("the rules of a signal", async || limit(ask.clone()).await == 9).await;
+    until("the mended rules", async || limit(ask.clone()).await == 9).await;
     assert!(is_valid("1").await);
+}
+
+#[tokio::test]
+async fn a_signal_reads_the_rules_at_once() {
+    let server = Running::start(RULES, &["--poll", "1h"]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    std::fs::write(server.rules(), RULES.replace("3/min", "9/min")).expect("rules");
+    server.signal("-HUP");
+    let limit = async || server.post("/v1/peek", ask.clone()).await.1["limits"][0]["limit"].clone();
+    until("the rules of a signal", async || limit().await == 9).await;
 }
 
 async fn until(what: &str, holds: impl AsyncFn() -> bool) {
@@ -248,7 +257,7 @@ async fn a_server_that_drains_is_not_ready_and_serves() {
 /// An old connection takes no more requests, so that clients spread over new servers.
 #[tokio::test]
 async fn old_connections_end() {
-    let server = Running::start(RULES, &["--max-age", "200ms"]);
+    let server = Running::start(RULES, &["--max-age", "200ms", "--patience", "1h"]);
     let mut stream = TcpStream::connect(server.port("HTTP")).expect("it connects");
     stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").expect("it is sent");
