@@ -125,11 +125,11 @@ impl Address {
         let (authority, rest) = split_before(rest, &['/', '?', '#']);
         let (rest, fragment) = split_before(rest, &['#']);
         let (path, query) = split_before(rest, &['?']);
-        // Where a password has a `/`, its `@` is in the path. A socket's path may have one of its own.
+        // Where a password has a `/`, its `@` is in the path. A socket's path may have one of its own if no login is before it.
         let is_misplaced = |part: &str| part.contains('@');
         if is_misplaced(query)
             || is_misplaced(fragment)
-            || kind != Kind::Socket && is_misplaced(path)
+            || (kind != Kind::Socket || is_misplaced(authority)) && is_misplaced(path)
         {
             return Err(with_escapes("an @ follows the host"));
         }

@@ -137,6 +137,7 @@ fn refused_addresses() {
         ("redis+unix:///a?node=a:1", "only db, user, pass, protocol"),
         ("redis+unix:///a?db=x", "the database is a number"),
         ("redis+unix:///a?pass=a+b", "+ as %2B"),
+        ("redis+unix://u:p@/s3cret@/a", "an @ follows the host"),
         ("redis+unix://run/a", "a third slash"),
         ("redis+unix://", "a third slash"),
         ("redis://host?protocol=4", "resp2 or resp3"),
