@@ -6,7 +6,7 @@ use super::Oracle;
 use super::exempt::{Exempt, Exemptions};
 use super::kind::{Fault, Kind, fault};
 use super::replies::Replies;
-use crate::simulation::plan::{MILLI, Plan, What, Work};
+use crate::simulation::plan::{End, MILLI, Plan, What, Work};
 use crate::simulation::store::{LOCK, OTHER, PLACES, TABLE};
 
 pub(in crate::simulation) struct Runtimes {
@@ -37,6 +37,8 @@ pub(in crate::simulation) struct Runtimes {
     given_up: BTreeMap<(&'static str, u64), GivenUp>,
     /// Until when grants are kept, by their tokens.
     kept_until_us: BTreeMap<u64, u64>,
+    /// The jobs that release kept grants themselves, and wait for that.
+    release_kept: BTreeSet<usize>,
     nodes: usize,
 }
 
@@ -52,6 +54,8 @@ struct GivenUp {
     since_us: u64,
     /// The executor of the job that held it, if there was one.
     by: Option<u64>,
+    /// Whether the job itself waits until the release is due.
+    is_waited_for: bool,
 }
 
 /// A number that no process has runtimes of.
@@ -73,6 +77,9 @@ impl Runtimes {
         let is_own = |work| matches!(work, Work::Hold { is_own: true, .. });
         let leads = |work| matches!(work, Work::Lead { .. });
         let waits_for_others = plan.options.prefetch.is_some() && plan.blocks_runtimes();
+        let release_kept = plan.works().enumerate().filter(|(_, work)| {
+            matches!(work, Work::Keep { end: End::Released, .. })
+        });
         let others_us = if waits_for_others { plan.timeout_us + plan.timeout_us / 8 } else { 0 };
         Runtimes {
             is_calm,
@@ -93,6 +100,7 @@ impl Runtimes {
             held: BTreeMap::new(),
             given_up: BTreeMap::new(),
             kept_until_us: BTreeMap::new(),
+            release_kept: release_kept.map(|(job, _)| job).collect(),
             nodes: plan.ppm.len(),
         }
     }
@@ -203,7 +211,8 @@ impl Runtimes {
         };
         for key in keys {
             if let Some(token) = self.held.remove(&(job, key)) {
-                let given_up = GivenUp { since_us: now_us, by: executor };
+                let is_waited_for = self.release_kept.contains(&job);
+                let given_up = GivenUp { since_us: now_us, by: executor, is_waited_for };
                 self.given_up.insert((key, token), given_up);
             }
         }
@@ -223,7 +232,7 @@ impl Runtimes {
             let is_held = self.held.iter().any(|((_, of), held)| *of == key && *held == token);
             let is_half = has_half && [LOCK, OTHER].contains(&key);
             if !(is_held || is_half) {
-                let given_up = GivenUp { since_us: now_us, by: None };
+                let given_up = GivenUp { since_us: now_us, by: None, is_waited_for: false };
                 self.given_up.entry((key, token)).or_insert(given_up);
             }
         }
@@ -269,7 +278,7 @@ impl Runtimes {
 
     /// Returns from when on a task of a process's locks surely makes the release of a grant, if one does.
     fn released_from_us(&self, node: usize, given_up: GivenUp, now_us: u64) -> Option<u64> {
-        let GivenUp { since_us, by } = given_up;
+        let GivenUp { since_us, by, is_waited_for } = given_up;
         let blocked_until_us = |executor: u64| {
             let own = self.blocks.iter().filter(|it| (it.node, it.executor) == (node, executor));
             let own = own.filter(|it| it.from_us <= now_us && it.until_us >= since_us);
@@ -283,6 +292,9 @@ impl Runtimes {
         // the task that waits for it may be blocked.
         let is_certain = by.is_some_and(|by| blocked_until_us(by).is_none());
         let ready_us = if is_certain { ready_us.min() } else { ready_us.max() };
+        // No task makes a release for which its caller waits, on its own thread.
+        let waits_until_us = by.filter(|_| is_waited_for).and_then(blocked_until_us).unwrap_or(0);
+        let ready_us = ready_us.map(|ready_us| ready_us.max(waits_until_us));
         let ended_us = self.ended_us.get(&node).copied().unwrap_or_default();
         ready_us.filter(|ready_us| *ready_us <= now_us).map(|it| it.max(since_us).max(ended_us))
     }

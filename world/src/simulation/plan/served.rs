@@ -69,6 +69,14 @@ impl Plan {
         plan
     }
 
+    /// Returns how long the grants and places in line of an ended process last, at most: a lease, or half as long again as
+    /// two polls and a call.
+    pub fn left_us(&self) -> u64 {
+        let poll_us = if self.terms.wake_ups { SECOND } else { 100 * MILLI };
+        let place_us = 2 * poll_us + self.timeout_us;
+        self.lease_us.max(place_us + place_us / 2)
+    }
+
     fn served(&self, theme: Theme, draw: &mut Draw) -> Work {
         let timeout_us = self.timeout_us;
         let wait_us = draw.one_of(&[0, 0, timeout_us, 2 * timeout_us]);
