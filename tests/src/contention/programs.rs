@@ -133,8 +133,8 @@ pub(super) fn judge(played: &Played, theme: Theme, terms: &super::Plan) -> Row {
         }
         lines.extend(own);
     }
-    // The leases of killed processes have ended by then.
-    std::thread::sleep(terms.lease * 2);
+    // The grants and places of ended processes have ended by then.
+    std::thread::sleep(Duration::from_micros(plan.left_us()) + terms.lease);
     let (told, charged) = probe(played, &plan);
     lines.extend(told);
     lines.sort_by_key(|line| line.at);

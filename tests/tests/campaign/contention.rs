@@ -1,6 +1,6 @@
 //! Limits and locks that tasks of several processes, through both clients, want at once, with and without trouble.
 //! `--nocapture` prints each report and row of the table, and `LOCKAGE_CONTENTION_SECONDS=60` makes each run the whole
-//! campaign.
+//! campaign. Programs are drawn anew in each run, from `LOCKAGE_CONTENTION_SEED` if it is set.
 
 // The documents quote the reports.
 #![allow(clippy::print_stdout)]
@@ -15,8 +15,11 @@ use lockage_world::simulation::Theme;
 const WORKER: &str = env!("CARGO_BIN_EXE_lock_worker");
 
 fn seconds() -> Option<u64> {
-    let seconds = std::env::var("LOCKAGE_CONTENTION_SECONDS").ok();
-    seconds.map(|seconds| seconds.parse().expect("a number of seconds"))
+    number("LOCKAGE_CONTENTION_SECONDS")
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok().map(|text| text.parse().expect("a number"))
 }
 
 fn plan() -> Plan {
@@ -126,8 +129,10 @@ fn programs_of_simulated_worlds() {
     ];
     let all = Trouble::ALL.into_iter().flat_map(|it| Theme::ALL.map(|theme| (theme, it)));
     let duration = Duration::from_secs(seconds().unwrap_or(2));
+    let first = number("LOCKAGE_CONTENTION_SEED").unwrap_or_else(|| u64::from(fastrand::u32(..)));
+    println!("LOCKAGE_CONTENTION_SEED={first}");
     let run = |(theme, trouble): (Theme, Trouble)| {
-        let (lease, seed) = (Duration::from_secs(1), trouble as u64);
+        let (lease, seed) = (Duration::from_secs(1), first.wrapping_add(trouble as u64));
         let plan = Plan { duration, tasks: 4, lease, seed, ..plan() };
         let row = serve(Path::new(WORKER), &plan, trouble, theme);
         println!("{row}");
