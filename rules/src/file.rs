@@ -27,7 +27,7 @@ pub(crate) struct File {
 
 const TABLES: [&str; 6] = ["match", "limits", "tiers", "costs", "defaults", "rules"];
 const RULE: [&str; 6] = ["name", "when", "id", "limit", "stored", "replaces"];
-const EXACT: &str = "exact";
+const SWITCHES: [&str; 2] = ["exact", "overdraft"];
 
 impl File {
     /// Reads the tree. After a mistake the file is what could be read.
@@ -85,7 +85,7 @@ struct Reader {
 
 impl Reader {
     fn rule(&mut self, node: &Node, report: &mut Report<'_>) -> Option<Draft> {
-        let known = [&RULE[..], &[EXACT], &SETTINGS].concat();
+        let known = [&RULE[..], &SWITCHES, &SETTINGS].concat();
         let fields = Fields::read(node, "a rule", &known, report)?;
         let span = match &node.value {
             Value::Map(map) => map.first().map_or(node.span, |(key, _)| key.span),
@@ -107,7 +107,10 @@ impl Reader {
                            a limit that all requests share";
             report.at(span, message);
         }
-        let exact = fields.get(EXACT).and_then(|node| switch(node, "`exact`", report));
+        let [exact, overdraft] = SWITCHES.map(|name| {
+            let node = fields.get(name);
+            node.and_then(|node| switch(node, &format!("`{name}`"), report)) == Some(true)
+        });
         let settings = Settings::read(&fields, &self.costs, report).or(&self.defaults);
         let replaces = fields.get("replaces").map(Node::each).unwrap_or_default().iter();
         let replaces = replaces.filter_map(|node| {
@@ -129,11 +132,12 @@ impl Reader {
                 conditions: conditions.unwrap_or_default(),
                 client: settings.client(&name),
                 name,
-                exact: exact == Some(true),
+                exact,
                 id,
                 effects,
                 costs: Vec::new(),
                 shadow: settings.shadow.unwrap_or(false),
+                overdraft,
                 fallback: fallback.map(|(fallback, _)| fallback),
                 priority: settings.priority,
                 replaces: Vec::new(),

@@ -57,6 +57,9 @@ const HOLD: Duration = Duration::from_secs(30);
 ///   two leaves it charged.
 /// - Rules in shadow mode are asked once the store has admitted the request, each in a call of its own, and deny nothing.
 /// - A rule with a fallback decides by it while the store is away, if all rules of the request have one.
+/// - A rule with `overdraft` is charged once the others have admitted the request, in a call of its own
+///   ([`Limiter::penalty`]), and denies nothing. If that call fails, the rule has no decision. The failure is the request's
+///   only if nothing at all was charged.
 /// - A cost of zero, such as one that the program computed, meets no limit.
 pub struct RuleLimiter<S> {
     plain: Limiter<S>,
@@ -212,7 +215,10 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             Err(shed) => return Ok(decided.refuse(shed)),
         }
         decided.estimate = estimate.map(|(name, _)| name.into());
-        let outcome = self.charge(&mut decided, estimate).await;
+        let outcome = match self.charge(&mut decided, estimate).await {
+            Ok(()) => self.overdraw(&mut decided).await,
+            error => error,
+        };
         self.note(&decided, outcome.as_ref().err());
         if !decided.is_allowed() || outcome.is_err() {
             decided.place = None;
@@ -269,12 +275,15 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             let limiter = self.limiter(matched)?;
             let hold = estimate.filter(|(name, _)| matched.amount_of(name).is_some());
             let hold = hold.map(|(_, hold)| hold);
+            if matched.rule.overdraft && hold.is_none() {
+                continue;
+            }
             if let (RuleLimit::Given(_), None) = (matched.limit(), hold) {
                 given.push((at, limiter, cost));
                 continue;
             }
             let decision = if let (None, 1) = (hold, decided.met.len()) {
-                acquire(&limiter, &matched.id, &matched.costs).await?
+                ask(&limiter, matched).await?
             } else {
                 let hold = hold.unwrap_or(HOLD);
                 let held = match &matched.costs {
@@ -293,7 +302,7 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         if let ([(at, limiter, _)], true) = (&given[..], decided.open.is_empty()) {
             // The road of one request has the limiter's deny cache, permits ahead and coalescing.
             let matched = &decided.met[*at].matched;
-            let decision = acquire(limiter, &matched.id, &matched.costs).await?;
+            let decision = ask(limiter, matched).await?;
             decided.add(*at, decision);
             return Ok(());
         }
@@ -312,13 +321,34 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         Ok(())
     }
 
+    /// Charges the rules that overdraw. A store that is away would be waited for once for each.
+    async fn overdraw(&self, decided: &mut RuleDecision) -> Result<(), Error> {
+        if !decided.is_allowed() || decided.has(Origin::Fallback) {
+            return Ok(());
+        }
+        let mut failed = None;
+        for at in 0..decided.met.len() {
+            let Met { matched, decision } = &mut decided.met[at];
+            let overdraws = matched.rule.overdraft && !matched.rule.shadow && decision.is_none();
+            if overdraws && matched.costs.cost()?.most() > 0 {
+                match ask(&self.limiter(matched)?, matched).await {
+                    Ok(charged) => *decision = Some(charged),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+        }
+        let is_charged = |at: &usize| decided.met[*at].decision.is_some();
+        decided.binding = decided.binding.or_else(|| (0..decided.met.len()).find(is_charged));
+        failed.filter(|_| decided.binding.is_none()).map_or(Ok(()), Err)
+    }
+
     /// Asks the limits in shadow mode. They admit, also if the store does not answer.
     async fn try_out(&self, decided: &mut RuleDecision) {
         for Met { matched, decision } in &mut decided.met {
             let Ok(cost) = matched.costs.cost() else { continue };
             if matched.rule.shadow && cost.most() > 0 && *matched.limit() != RuleLimit::Blocked {
                 let Ok(limiter) = self.limiter(matched) else { continue };
-                *decision = acquire(&limiter, &matched.id, &matched.costs).await.ok();
+                *decision = ask(&limiter, matched).await.ok();
             }
         }
     }
@@ -380,12 +410,10 @@ fn under<S: HasTimeout + Clone>(limiter: &Limiter<S>, limit: &RuleLimit) -> Limi
     }
 }
 
-async fn acquire<S: HasTimeout>(
-    limiter: &Limiter<S>,
-    id: &str,
-    costs: &Costs,
-) -> Result<Decision, Error> {
-    match costs {
+async fn ask<S: HasTimeout>(limiter: &Limiter<S>, matched: &Matched) -> Result<Decision, Error> {
+    let id = &matched.id;
+    match &matched.costs {
+        Costs::One(cost) if matched.rule.overdraft => Ok(limiter.penalty(id, *cost).await?.after),
         Costs::One(cost) => limiter.try_acquire(id, *cost).await,
         Costs::Parts(costs) => limiter.try_acquire_parts(id, &costs[..]).await,
     }

@@ -30,6 +30,8 @@ pub struct Rule {
     pub name: String,
     /// Whether a denial is only reported.
     pub shadow: bool,
+    /// Whether a cost that does not fit is charged all the same: see [`Limiter::penalty`](lockage::Limiter::penalty).
+    pub overdraft: bool,
     /// The behaviour while the store does not answer; `None` for the program's own.
     pub fallback: Option<RuleFallback>,
     /// The importance of its requests; `None` if the file does not say.
@@ -137,9 +139,10 @@ impl Rule {
         Rule {
             name: String::new(),
             shadow: false,
+            overdraft: false,
             fallback: None,
             priority: None,
-            client: ClientView { policy: String::new(), fields: true, status: None, message: None },
+            client: ClientView::of_policy("limit"),
             conditions: Vec::new(),
             exact: false,
             id: None,
@@ -210,9 +213,10 @@ impl Matched {
         self.rule.effects[self.tier].as_ref().expect("it has a limit")
     }
 
-    /// Returns the number of the rule's limit, below [`Rules::limit_count`](crate::Rules::limit_count): one of each rule and tier.
-    pub fn limit_number(&self) -> usize {
-        self.rule.first_limit + self.tier
+    /// Returns the number of the rule's limit, below [`Rules::limit_count`](crate::Rules::limit_count): one of each rule
+    /// and tier. `None` for another limit than the rule's.
+    pub fn limit_number(&self) -> Option<usize> {
+        self.own.is_none().then_some(self.rule.first_limit + self.tier)
     }
 
     /// Returns the amount of this name among the costs; `None` if the rule does not name it.

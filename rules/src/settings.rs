@@ -61,6 +61,12 @@ pub struct ClientView {
     pub message: Option<String>,
 }
 
+impl ClientView {
+    pub(crate) fn of_policy(name: &str) -> Self {
+        ClientView { policy: name.to_owned(), fields: true, status: None, message: None }
+    }
+}
+
 /// The cost of a rule, as the file gives it.
 #[derive(Clone)]
 pub(crate) enum GivenCosts {

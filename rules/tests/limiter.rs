@@ -138,6 +138,55 @@ async fn a_rule_in_shadow_mode_is_asked_for_admitted_requests_and_denies_none() 
     assert_eq!(would_deny, [Some(false), Some(true), None]);
 }
 
+/// D11: a cost that is known afterwards is owed, once the other rules have admitted the request.
+#[tokio::test(start_paused = true)]
+async fn a_rule_with_an_overdraft_charges_what_does_not_fit() {
+    let rules = rules(
+        "
+        costs: { tokens: 1 }
+        rules:
+          - { name: tokens, id: tokens, limit: token-bucket 100/min, cost: tokens, overdraft: true }
+          - { name: trial, id: trial, limit: token-bucket 9/min, cost: tokens, overdraft: true, shadow: true }
+          - { name: calls, when: { call: true }, id: calls, limit: fixed-window 2/min }
+        ",
+    );
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let owed = async |tokens: u64| {
+        let peek = Limiter::new(&store, "token-bucket 100/min".parse().unwrap());
+        !peek.peek("tokens", 1).await.unwrap().is_allowed() && tokens > 0
+    };
+    let ask = async |request: Request<'static>, tokens| {
+        limiter.decide(rules.matches(&request.cost("tokens", tokens))).await
+    };
+    let call = || Request::new().with("call", "1");
+    assert_eq!(outcome(&ask(call(), 60).await.unwrap()), (Some("calls"), true));
+    assert!(!owed(60).await);
+    let decided = ask(Request::new(), 70).await.unwrap();
+    assert_eq!(outcome(&decided), (Some("tokens"), true));
+    let remaining = |at: usize| decided.met[at].decision.as_ref().map(|it| it.remaining);
+    assert_eq!((remaining(0), remaining(1)), (Some(0), Some(0)));
+    // 30 are owed.
+    assert!(owed(130).await);
+    tokio::time::advance(60 * SECOND).await;
+    assert_eq!(left(&store, "tokens", "token-bucket 100/min").await, 70);
+
+    // A request that others deny owes nothing.
+    ask(call(), 0).await.unwrap();
+    ask(call(), 0).await.unwrap();
+    assert_eq!(outcome(&ask(call(), 60).await.unwrap()), (Some("calls"), false));
+    assert_eq!(left(&store, "tokens", "token-bucket 100/min").await, 70);
+
+    // An error says that nothing is charged.
+    failing.next([Fate::Misconfigured]);
+    assert!(matches!(ask(Request::new(), 5).await, Err(Error::Store(_))));
+    tokio::time::advance(60 * SECOND).await;
+    failing.next([Fate::Answered, Fate::Misconfigured]);
+    let decided = ask(call(), 5).await.unwrap();
+    assert_eq!(outcome(&decided), (Some("calls"), true));
+    assert!(decided.met[0].decision.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stored_limit_is_given_back_where_another_one_denies() {
     let rules = rules(
