@@ -21,9 +21,9 @@ pub(crate) enum Failure {
         "the limit of the rule `{0}` has costs by part, which cannot be refunded: reserve and settle them"
     )]
     CostsByPart(String),
-    /// A request that names itself, and meets a stored limit.
-    #[error("the limit of the rule `{0}` is stored, and has no requests with an Idempotency-Key")]
-    StoredOnce(String),
+    /// A request that names itself, and meets a stored limit, or a rule that overdraws.
+    #[error("the rule `{0}` has a stored limit or an overdraft, and takes no Idempotency-Key")]
+    NotOnce(String),
     #[error(transparent)]
     Error(#[from] Error),
 }
@@ -31,7 +31,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::StoredOnce(_) => {
+            Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::NotOnce(_) => {
                 ErrorKind::Refused
             }
             Failure::Late | Failure::Shed(_) => ErrorKind::NotDone,

@@ -5,12 +5,14 @@ pub(crate) mod reserve;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::{HeaderName, HeaderValue};
 use lockage::limiter::{Origin, RequestId};
 use lockage::runtime::Tokio;
 use lockage::{AnyStore, Decision, Error, RetryStore, Verdict};
 use lockage_rules::{
     Costs, LiveRules, Matched, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
 };
+use lockage_tower::{Fields, RuleFields};
 use tokio_util::task::TaskTracker;
 
 use crate::answered::answered;
@@ -25,8 +27,9 @@ pub(crate) struct Gate(Arc<Inner>);
 
 struct Inner {
     rules: Option<Arc<LiveRules>>,
-    none: Rules,
+    none: Arc<Rules>,
     limiter: RuleLimiter<Storage>,
+    fields: RuleFields,
     /// How long a request that names itself is remembered.
     remember: Duration,
     works: TaskTracker,
@@ -64,18 +67,22 @@ pub(crate) struct Outcome<'a> {
     /// The index of the limit that binds.
     pub(crate) binding: Option<usize>,
     pub(crate) is_allowed: bool,
+    rules: &'a Arc<Rules>,
+    fields: &'a RuleFields,
 }
 
 impl Gate {
     pub(crate) fn new(
         rules: Option<Arc<LiveRules>>,
         limiter: RuleLimiter<Storage>,
+        fields: Fields,
         remember: Duration,
         works: TaskTracker,
     ) -> Self {
         let none =
             Rules::parse("rules = []", lockage_rules::Format::Toml).expect("a file without rules");
-        Gate(Arc::new(Inner { rules, none, limiter, remember, works }))
+        let (none, fields) = (Arc::new(none), RuleFields::new(fields));
+        Gate(Arc::new(Inner { rules, none, limiter, fields, remember, works }))
     }
 
     /// Decides the limits that requests meet, all or none, and returns the answer that is made of the decision.
@@ -87,12 +94,16 @@ impl Gate {
     ) -> Result<T, Failure> {
         let inner = Arc::clone(&self.0);
         let answer = answered(&self.0.works, deadline, |delivery| async move {
-            match inner.limiter.decide(inner.matched(&asked)).await {
+            let rules = inner.rules();
+            match inner.limiter.decide(asked.matched(&rules)).await {
                 Ok(RuleDecision { shed: Some(shed), .. }) => {
                     delivery.deliver(Err(shed.into())).await;
                 }
                 Ok(decided) => {
-                    let answer = answer(&Outcome::of(&decided));
+                    let met = decided.met.iter();
+                    let met = met.map(|met| (&met.matched, met.decision.as_ref())).collect();
+                    let (binding, is_allowed) = (decided.binding, decided.is_allowed());
+                    let answer = answer(&inner.outcome(&rules, met, binding, is_allowed));
                     if !delivery.deliver(Ok(answer)).await && decided.is_allowed() {
                         inner.give_back(&decided).await;
                     }
@@ -109,7 +120,8 @@ impl Gate {
         asked: &Asked,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let matched = self.0.matched(asked);
+        let rules = self.0.rules();
+        let matched = asked.matched(&rules);
         let mut decisions = Vec::new();
         for one in &matched {
             let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
@@ -126,7 +138,7 @@ impl Gate {
         let denied = met.iter().position(|met| !admits(met));
         let least = |at: &usize| met[*at].1.map_or(u64::MAX, |decision| decision.remaining);
         let binding = denied.or_else(|| (0..met.len()).min_by_key(least));
-        Ok(answer(&Outcome { met, binding, is_allowed: denied.is_none() }))
+        Ok(answer(&self.0.outcome(&rules, met, binding, denied.is_none())))
     }
 
     /// Gives the costs of requests back, and returns the answer that is made of what is left. A cost by part is refused.
@@ -135,7 +147,8 @@ impl Gate {
         asked: &Asked,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let matched = self.0.matched(asked);
+        let rules = self.0.rules();
+        let matched = asked.matched(&rules);
         let mut after = Vec::new();
         for one in &matched {
             after.push(match (one.limit(), &one.costs) {
@@ -148,7 +161,7 @@ impl Gate {
             });
         }
         let met = matched.iter().zip(after.iter().map(Option::as_ref)).collect();
-        Ok(answer(&Outcome { met, binding: None, is_allowed: true }))
+        Ok(answer(&self.0.outcome(&rules, met, None, true)))
     }
 
     /// Changes each limit that requests meet, and returns their ids.
@@ -158,7 +171,7 @@ impl Gate {
         change: Change,
     ) -> Result<Vec<String>, Failure> {
         let mut ids = Vec::new();
-        for one in self.0.matched(asked) {
+        for one in asked.matched(&self.0.rules()) {
             if *one.limit() == RuleLimit::Blocked {
                 continue;
             }
@@ -180,16 +193,17 @@ impl Gate {
         request: RequestId,
         answer: impl FnOnce(&Outcome<'_>) -> T,
     ) -> Result<T, Failure> {
-        let matched = self.0.matched(asked);
+        let rules = self.0.rules();
+        let matched = asked.matched(&rules);
         let mut met: Vec<_> = matched.iter().map(|one| (one, None)).collect();
         let blocks = |one: &Matched| *one.limit() == RuleLimit::Blocked && !one.rule.shadow;
         if let Some(at) = matched.iter().position(blocks) {
-            return Ok(answer(&Outcome { met, binding: Some(at), is_allowed: false }));
+            return Ok(answer(&self.0.outcome(&rules, met, Some(at), false)));
         }
         let (mut places, mut limiters) = (Vec::new(), Vec::new());
         for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.rule.shadow) {
-            if let RuleLimit::Stored(_) = one.limit() {
-                return Err(Failure::StoredOnce(one.rule.name.clone()));
+            if one.rule.overdraft || matches!(one.limit(), RuleLimit::Stored(_)) {
+                return Err(Failure::NotOnce(one.rule.name.clone()));
             }
             places.push(at);
             limiters.push((
@@ -198,7 +212,7 @@ impl Gate {
             ));
         }
         let Some((first, _)) = limiters.first() else {
-            return Ok(answer(&Outcome { met, binding: None, is_allowed: true }));
+            return Ok(answer(&self.0.outcome(&rules, met, None, true)));
         };
         let requests = places.iter().zip(&limiters);
         let requests: Vec<_> = requests
@@ -209,17 +223,27 @@ impl Gate {
             met[*at].1 = Some(decision);
         }
         let (binding, is_allowed) = (Some(places[all.binding]), all.is_allowed());
-        Ok(answer(&Outcome { met, binding, is_allowed }))
+        Ok(answer(&self.0.outcome(&rules, met, binding, is_allowed)))
     }
 }
 
 impl Inner {
-    /// Returns the limits that requests meet by the rules in force, and those that they bring.
-    fn matched(&self, asked: &Asked) -> Vec<Matched> {
+    /// Returns the rules in force.
+    fn rules(&self) -> Arc<Rules> {
         match &self.rules {
-            Some(live) => asked.matched(&live.current()),
-            None => asked.matched(&self.none),
+            Some(live) => live.current(),
+            None => Arc::clone(&self.none),
         }
+    }
+
+    fn outcome<'a>(
+        &'a self,
+        rules: &'a Arc<Rules>,
+        met: Vec<(&'a Matched, Option<&'a Decision>)>,
+        binding: Option<usize>,
+        is_allowed: bool,
+    ) -> Outcome<'a> {
+        Outcome { met, binding, is_allowed, rules, fields: &self.fields }
     }
 
     /// Gives back a decision that nobody has taken.
@@ -258,10 +282,11 @@ pub(crate) fn seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
-impl<'a> Outcome<'a> {
-    fn of(decided: &'a RuleDecision) -> Self {
-        let met = decided.met.iter().map(|met| (&met.matched, met.decision.as_ref())).collect();
-        Outcome { met, binding: decided.binding, is_allowed: decided.is_allowed() }
+impl Outcome<'_> {
+    /// Returns the header fields that clients see.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
+        let denied = self.binding.filter(|_| !self.is_allowed);
+        self.fields.of(self.rules, &self.met, denied)
     }
 
     /// Returns whether this limit denies.
@@ -275,6 +300,7 @@ impl<'a> Outcome<'a> {
 }
 
 impl Asked {
+    /// Returns the limits that requests meet by these rules, and those that they bring.
     fn matched(&self, rules: &Rules) -> Vec<Matched> {
         let mut matched = rules.matches_each(&self.requests);
         for Own { place, id, limit, cost } in &self.own {

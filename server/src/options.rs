@@ -2,9 +2,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
+use lockage_tower::Fields;
 
 /// Rate limits and locks for Envoy, HTTP clients and clients of redis-cell
 #[derive(Debug, Parser)]
@@ -84,6 +86,9 @@ pub(crate) struct Limits {
     /// Decide at most N requests at once, of the less important ones fewer: the others are refused
     #[arg(long, value_name = "N")]
     pub(crate) max_in_flight: Option<u32>,
+    /// The header fields that Envoy adds to responses: `draft-11`, `x-ratelimit`, both with a comma, or `none`
+    #[arg(long, value_name = "FORMS", default_value = "draft-11", value_parser = Fields::from_str)]
+    pub(crate) fields: Fields,
     /// How long a request with an Idempotency-Key is remembered
     #[arg(long, value_name = "TIME", default_value = "10min", value_parser = span)]
     pub(crate) remember: Duration,

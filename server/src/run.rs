@@ -61,7 +61,13 @@ pub async fn run(options: Options) -> Result<()> {
     let rules =
         options.rules.as_deref().map(|path| live_rules(path, observer.clone())).transpose()?;
     let limiter = limiter(&options, store.clone(), observer)?;
-    let gate = Gate::new(rules.clone(), limiter, options.limits.remember, works.clone());
+    let gate = Gate::new(
+        rules.clone(),
+        limiter,
+        options.limits.fields,
+        options.limits.remember,
+        works.clone(),
+    );
     let locks = locks::Locks {
         store: store.clone(),
         prefix: format!("{}-locks", options.prefix).into(),

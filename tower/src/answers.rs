@@ -22,7 +22,7 @@ pub enum OnError {
 }
 
 /// The settings of answers.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Answers {
     pub(crate) fields: Fields,
     pub(crate) on_error: OnError,

@@ -1,6 +1,6 @@
 //! Rules in a file, in front of a service.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -11,8 +11,7 @@ use lockage::Decision;
 use lockage::runtime::Spawn;
 use lockage::store::HasTimeout;
 use lockage_rules::{
-    ClientView, LiveRules, Matched, Met, Priority, Request, RuleDecision, RuleLimit, RuleLimiter,
-    Rules,
+    ClientView, LiveRules, Matched, Met, Priority, Request, RuleDecision, RuleLimiter, Rules,
 };
 
 use crate::admission::Admitted;
@@ -21,13 +20,13 @@ use crate::background::{BoxFuture, Spawner, spawner};
 use crate::check::{Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
 use crate::commit::Commit;
-use crate::cost::{Amount, Unit};
+use crate::cost::Amount;
 use crate::error::SetupError;
-use crate::fields::{Fields, Policies};
+use crate::fields::Fields;
 use crate::held::{Account, Held, Open, check_hold};
-use crate::merge::AllFields;
 use crate::rate_limit::RateLimit;
 use crate::rejection::{Reason, Rejection, View};
+use crate::rule_fields::RulePolicies;
 use crate::service::RateLimitLayer;
 
 /// Rules in front of a service: see [`RateLimit::rules`].
@@ -231,12 +230,10 @@ struct ByRules<S> {
 
 /// Rules, and what follows from them for each request.
 struct InForce {
-    rules: Arc<Rules>,
+    policies: RulePolicies,
     /// The header fields that they name.
     headers: Vec<HeaderName>,
     has_address: bool,
-    /// The policies of each limit, made when a request first meets it.
-    policies: Box<[OnceLock<Arc<Policies>>]>,
 }
 
 impl InForce {
@@ -245,45 +242,8 @@ impl InForce {
         let headers = rules.keys().filter_map(|key| key.strip_prefix("header."));
         let headers = headers.filter_map(|name| HeaderName::try_from(name).ok()).collect();
         let has_address = rules.keys().any(|key| key == "address");
-        let policies = (0..rules.limit_count()).map(|_| OnceLock::new()).collect();
-        InForce { rules, headers, has_address, policies }
+        InForce { policies: RulePolicies::of(rules), headers, has_address }
     }
-
-    /// Returns the policies of each rule that is met; `None` of those that clients do not see.
-    fn policies(&self, met: &[Met]) -> Vec<Option<Arc<Policies>>> {
-        let is_seen = |matched: &Matched| {
-            let rule = &matched.rule;
-            rule.client.fields && !rule.shadow && *matched.limit() != RuleLimit::Blocked
-        };
-        let name = |at: usize| &met[at].matched.rule.client.policy;
-        let each = met.iter().enumerate().map(|(at, Met { matched, .. })| {
-            let is_same =
-                |earlier: &usize| is_seen(&met[*earlier].matched) && name(*earlier) == name(at);
-            let taken = (0..at).filter(is_same).count();
-            is_seen(matched).then(|| match taken {
-                0 => {
-                    let known = &self.policies[matched.limit_number()];
-                    Arc::clone(known.get_or_init(|| Arc::new(policies(matched, name(at)))))
-                }
-                // As the items of nested layers.
-                taken => Arc::new(policies(matched, &format!("{}-{}", name(at), taken + 1))),
-            })
-        });
-        each.collect()
-    }
-}
-
-fn policies(matched: &Matched, name: &str) -> Policies {
-    let limit = match matched.limit() {
-        RuleLimit::Given(limit) => Some(*limit),
-        _ => None,
-    };
-    let parts = limit.iter().flat_map(|limit| limit.part_names());
-    let mut names: Vec<Arc<str>> = parts.map(|part| format!("{name}-{part}").into()).collect();
-    if names.is_empty() {
-        names.push(name.into());
-    }
-    Policies::new(limit, &names, Unit::Requests).expect("all parts have names, or none")
 }
 
 impl<S: HasTimeout + Clone + 'static> Elsewhere for ByRules<S> {
@@ -304,7 +264,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
     ) -> Result<Admitted, Box<Rejection>> {
         let in_force = self.in_force();
         let request = self.request(&in_force, parts).map_err(Rejection::boxed)?;
-        let matched = in_force.rules.matches(&request);
+        let matched = in_force.policies.rules.matches(&request);
         drop(request);
         let priority = Priority::of(&matched);
         let decided = match &self.estimate {
@@ -331,7 +291,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
 
     fn in_force(&self) -> Arc<InForce> {
         let (known, current) = (self.in_force.load_full(), self.rules.current());
-        if Arc::ptr_eq(&known.rules, &current) {
+        if Arc::ptr_eq(&known.policies.rules, &current) {
             return known;
         }
         let new = Arc::new(InForce::of(current));
@@ -374,11 +334,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
         if decided.met.iter().any(has_turn) {
             return Err(Rejection::boxed(Reason::TurnsWithoutWaiting));
         }
-        let policies = in_force.policies(&decided.met);
-        let seen = policies.iter().zip(&decided.met);
-        let seen = seen
-            .filter_map(|(policies, met)| Some((&**policies.as_ref()?, met.decision.as_ref()?)));
-        let fields = answers.admitted(seen);
+        let fields = in_force.policies.admitted(answers, &met(&decided));
         let decisions = decided.met.iter().filter_map(|met| met.decision.as_ref());
         let decision: Option<Decision> =
             decisions.min_by_key(|decision| decision.remaining).cloned();
@@ -426,19 +382,11 @@ fn route(parts: &Parts) -> &str {
 /// Returns the rejection of a request that rules deny.
 fn reject(denied: &RuleDecision, in_force: &InForce, answers: Answers) -> Box<Rejection> {
     let Some(binding) = denied.binding else { return Rejection::boxed(Reason::Shed) };
-    let (policies, met) = (in_force.policies(&denied.met), &denied.met[binding]);
-    let of_limit = met
-        .decision
-        .as_ref()
-        .and_then(|decision| answers.rejection(decision, policies[binding].as_deref()));
+    let (rejection, fields) = in_force.policies.denied(answers, &met(denied), binding);
     // Without a decision, the rule blocks.
-    let (mut rejection, mut fields) =
-        of_limit.unwrap_or_else(|| (Rejection::boxed(Reason::Blocked), AllFields::default()));
-    if answers.fields.draft() {
-        policies.iter().flatten().for_each(|policies| policies.add_policies(&mut fields));
-    }
+    let mut rejection = rejection.unwrap_or_else(|| Rejection::boxed(Reason::Blocked));
     fields.into_headers(&mut rejection.headers);
-    let ClientView { status, message, .. } = &met.matched.rule.client;
+    let ClientView { status, message, .. } = &denied.met[binding].matched.rule.client;
     // An outage is none of the rule's.
     if !matches!(rejection.reason, Reason::Degraded) && (status.is_some() || message.is_some()) {
         let status = status.and_then(|status| StatusCode::from_u16(status).ok());
@@ -446,4 +394,8 @@ fn reject(denied: &RuleDecision, in_force: &InForce, answers: Answers) -> Box<Re
             Some(Box::new(View { status, message: message.as_deref().map(Into::into) }));
     }
     rejection
+}
+
+fn met(decided: &RuleDecision) -> Vec<(&Matched, Option<&Decision>)> {
+    decided.met.iter().map(|met| (&met.matched, met.decision.as_ref())).collect()
 }

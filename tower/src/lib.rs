@@ -57,6 +57,8 @@ mod rate_limit;
 mod rejection;
 mod renewals;
 mod replayed;
+#[cfg(feature = "rules")]
+mod rule_fields;
 mod service;
 mod structured;
 mod switch;
@@ -85,6 +87,8 @@ pub use outbound::{NotSent, Outbound, OutboundError, OutboundService};
 pub use rate_limit::RateLimit;
 pub use rejection::{Reason, Rejection};
 pub use replayed::Replayed;
+#[cfg(feature = "rules")]
+pub use rule_fields::RuleFields;
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 pub use usage::{Tokens, Unmeasured, Usage};
 

@@ -28,6 +28,11 @@ impl AllFields {
         }
     }
 
+    #[cfg(feature = "rules")]
+    pub(crate) fn into_iter(self) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+        self.0.into_iter()
+    }
+
     /// Adds the fields to a response that has no others.
     pub(crate) fn into_headers(self, headers: &mut HeaderMap) {
         headers.extend(self.0);

@@ -57,7 +57,8 @@ impl Gate {
     ) -> Result<(T, Vec<Held>), Failure> {
         let inner = Arc::clone(&self.0);
         let answer = answered(&self.0.works, None, |delivery| async move {
-            let matched = inner.matched(&asked);
+            let rules = inner.rules();
+            let matched = asked.matched(&rules);
             let mut reserved = Vec::new();
             let outcome = inner.reserve(&matched, hold, &mut reserved).await;
             let is_allowed = matches!(outcome, Ok(None));
@@ -65,7 +66,7 @@ impl Gate {
                 let decision = |at| denied_or_reserved(at, denied.as_ref(), &reserved);
                 let met = matched.iter().enumerate().map(|(at, one)| (one, decision(at))).collect();
                 let binding = denied.as_ref().map(|(at, _)| *at);
-                let answer = answer(&Outcome { met, binding, is_allowed });
+                let answer = answer(&inner.outcome(&rules, met, binding, is_allowed));
                 let held = reserved.iter().filter_map(|one| one.held(&matched)).collect();
                 (answer, if is_allowed { held } else { Vec::new() })
             });

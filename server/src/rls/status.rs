@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::HeaderValue;
 use lockage::limiter::CalendarUnit;
 use lockage::{Decision, Limit};
 use lockage_rules::{Matched, RuleLimit};
@@ -40,14 +41,15 @@ pub(super) fn part(outcome: &Outcome<'_>, descriptors: usize) -> Part {
     let binding = outcome.binding.map(|at| outcome.met[at]);
     let denied = binding.filter(|_| !outcome.is_allowed);
     let wait = denied.and_then(|(_, decision)| retry_after(decision?));
-    let headers = wait.map(|wait| Header {
-        key: "retry-after".to_owned(),
-        value: seconds_of(wait).max(1).to_string(),
-    });
+    let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
+    let fields = outcome.fields();
+    let fields = fields.map(|(name, value)| (name.as_str().to_owned(), text(&value)));
+    let retry_after =
+        wait.map(|wait| ("retry-after".to_owned(), seconds_of(wait).max(1).to_string()));
     Part {
         is_allowed: outcome.is_allowed,
         statuses,
-        headers: headers.into_iter().collect(),
+        headers: fields.chain(retry_after).map(|(key, value)| Header { key, value }).collect(),
         metadata: binding.map(|(matched, decision)| metadata(matched, decision, wait)),
         message: denied.and_then(|(matched, _)| matched.rule.client.message.clone()),
     }

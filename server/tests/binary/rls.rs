@@ -6,7 +6,7 @@ use lockage_tests::server::Server;
 use serde_json::json;
 use tonic::Code as GrpcCode;
 
-use super::messages::{Code, Override, Unit};
+use super::messages::{Code, Override, RateLimitResponse, Unit};
 use super::{RULES, Running, descriptor, request};
 
 const OK: i32 = Code::Ok as i32;
@@ -25,8 +25,10 @@ async fn a_denied_descriptor_charges_nothing_anywhere() {
     }
     let denied = ask("1").await.expect("it decides");
     assert_eq!((denied.overall_code, denied.statuses[0].code), (OVER_LIMIT, OVER_LIMIT));
-    let headers = &denied.response_headers_to_add;
-    assert_eq!((headers[0].key.as_str(), headers[0].value.as_str()), ("retry-after", "60"));
+    let policies = r#""users";q=3;w=60, "everybody";q=5;w=60"#;
+    let expected =
+        [("ratelimit", r#""users";r=0;t=60"#), ("ratelimit-policy", policies), ("retry-after", "60")];
+    assert_eq!(headers(&denied), expected);
     // Everybody's limit has room for two more, as the denied request left it.
     for is_allowed in [true, true, false] {
         let answer = ask("2").await.expect("it decides");
@@ -37,6 +39,54 @@ async fn a_denied_descriptor_charges_nothing_anywhere() {
         );
         let metadata = answer.dynamic_metadata.expect("it names the limit that binds");
         assert!(format!("{metadata:?}").contains("everybody"), "{metadata:?}");
+    }
+}
+
+fn headers(answer: &RateLimitResponse) -> Vec<(&str, &str)> {
+    let headers = answer.response_headers_to_add.iter();
+    let mut headers: Vec<_> = headers.map(|it| (it.key.as_str(), it.value.as_str())).collect();
+    headers.sort_unstable();
+    headers
+}
+
+/// H6: clients see the fields of draft 11, also those of a limit of the request, unless others are chosen.
+#[tokio::test]
+async fn responses_have_the_fields_that_are_chosen() {
+    let ask = async |server: &Running, limit| {
+        let mut asked = descriptor(&[("user", "1")]);
+        asked.limit = limit;
+        server.ask(request("shop", vec![asked]), None).await.expect("it decides")
+    };
+    let server = Running::start(RULES, &[]);
+    let answer = ask(&server, None).await;
+    let policies = r#""users";q=3;w=60, "everybody";q=5;w=60"#;
+    let state = r#""users";r=2;t=60, "everybody";r=4;t=60"#;
+    assert_eq!(headers(&answer), [("ratelimit", state), ("ratelimit-policy", policies)]);
+    let own = Override { requests_per_unit: 9, unit: Unit::Hour.into() };
+    let answer = ask(&server, Some(own)).await;
+    let policies = headers(&answer)[1].1;
+    assert_eq!(policies, r#""users";q=9;w=3600, "everybody";q=9;w=3600"#);
+
+    let server = Running::start(RULES, &["--fields", "x-ratelimit"]);
+    let answer = ask(&server, None).await;
+    let names: Vec<_> = headers(&answer).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"]);
+    let server = Running::start(RULES, &["--fields", "none"]);
+    assert_eq!(headers(&ask(&server, None).await), []);
+}
+
+/// D11: a cost that is reported once the stream is done is owed, and a look finds that.
+#[tokio::test]
+async fn a_cost_that_is_reported_afterwards_is_owed() {
+    let rules = "[[rules]]\nname = \"tokens\"\nid = \"{user}\"\nlimit = \"token-bucket 100/h burst 100\"\noverdraft = true\n";
+    let server = Running::start(rules, &[]);
+    let ask = async |hits| {
+        let mut asked = descriptor(&[("user", "1")]);
+        asked.hits_addend = Some(hits);
+        server.ask(request("llm", vec![asked]), None).await.expect("it decides").overall_code
+    };
+    for (hits, code) in [(0, OK), (90, OK), (0, OK), (90, OK), (0, OVER_LIMIT), (50, OK)] {
+        assert_eq!(ask(hits).await, code, "{hits} hits");
     }
 }
 

@@ -77,9 +77,10 @@ impl Runtimes {
         let is_own = |work| matches!(work, Work::Hold { is_own: true, .. });
         let leads = |work| matches!(work, Work::Lead { .. });
         let waits_for_others = plan.options.prefetch.is_some() && plan.blocks_runtimes();
-        let release_kept = plan.works().enumerate().filter(|(_, work)| {
-            matches!(work, Work::Keep { end: End::Released, .. })
-        });
+        let release_kept = plan
+            .works()
+            .enumerate()
+            .filter(|(_, work)| matches!(work, Work::Keep { end: End::Released, .. }));
         let others_us = if waits_for_others { plan.timeout_us + plan.timeout_us / 8 } else { 0 };
         Runtimes {
             is_calm,
