@@ -26,8 +26,11 @@ async fn a_denied_descriptor_charges_nothing_anywhere() {
     let denied = ask("1").await.expect("it decides");
     assert_eq!((denied.overall_code, denied.statuses[0].code), (OVER_LIMIT, OVER_LIMIT));
     let policies = r#""users";q=3;w=60, "everybody";q=5;w=60"#;
-    let expected =
-        [("ratelimit", r#""users";r=0;t=60"#), ("ratelimit-policy", policies), ("retry-after", "60")];
+    let expected = [
+        ("ratelimit", r#""users";r=0;t=60"#),
+        ("ratelimit-policy", policies),
+        ("retry-after", "60"),
+    ];
     assert_eq!(headers(&denied), expected);
     // Everybody's limit has room for two more, as the denied request left it.
     for is_allowed in [true, true, false] {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use futures_util::future::{Either, select};
+use futures_util::future::{Either, join_all, select};
 use lockage::StoreError;
 use lockage_redis::{
     Health, IDLE, Link, LinkError, Pipeline, PubSub, PubSubSink, REPLY, Reply, Request,
@@ -327,8 +327,8 @@ impl PubSub for Connection {
         let words =
             Words { key: Some(channel.to_owned()), ..Words::of(&Request::new(name).with(channel)) };
         let nodes: Vec<usize> = lock(&self.open.ways).sockets.keys().copied().collect();
-        for node in nodes {
-            _ = self.transmit(node, vec![words.clone()], REPLY, None).await;
-        }
+        // All are sent when this is first polled, so before any later subscription.
+        join_all(nodes.iter().map(|node| self.transmit(*node, vec![words.clone()], REPLY, None)))
+            .await;
     }
 }

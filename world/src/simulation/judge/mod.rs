@@ -249,7 +249,7 @@ impl Judge {
                 self.holders.holds(grant, (begun_us, granted_us), times, known)?;
                 let (of, lease) = ((job, node, executor), (what, token));
                 self.runtimes.holds(of, lease, until_us, now_us, exempt)?;
-                return self.waits.got(job, what);
+                return self.waits.got(job, what, now_us);
             }
             Seen::ClosedLocks { what: What::Quorum, .. } => {}
             Seen::ClosedLocks { what, token } => {

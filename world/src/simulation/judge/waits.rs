@@ -29,6 +29,8 @@ pub(in crate::simulation) struct Waits {
     /// When each awaited resource became free.
     free_since_us: BTreeMap<Need, u64>,
     bounds: Bounds,
+    /// When a writer was last granted.
+    wrote_us: Option<u64>,
     /// A waiter could not listen: until then it may miss notifications.
     unsure_until_us: u64,
 }
@@ -146,6 +148,7 @@ impl Waits {
             ended: BTreeMap::new(),
             free_since_us: BTreeMap::new(),
             bounds: Bounds::new(plan),
+            wrote_us: None,
             unsure_until_us: 0,
         }
     }
@@ -190,10 +193,20 @@ impl Waits {
     }
 
     /// L9: a job got a grant. It passed no earlier waiter in line, and no reader passed a waiting
-    /// writer.
-    pub(super) fn got(&self, job: usize, what: What) -> Result<(), Fault> {
+    /// writer that has asked since the latest writer was granted.
+    pub(super) fn got(&mut self, job: usize, what: What, now_us: u64) -> Result<(), Fault> {
+        let granted_us = self.granted_us(job).unwrap_or(now_us);
+        if what == What::Write {
+            self.wrote_us = self.wrote_us.max(Some(granted_us));
+        }
         let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
             return Ok(());
+        };
+        // A waiter asks at least once in each poll.
+        let asked_by_us =
+            self.wrote_us.map_or(0, |wrote_us| wrote_us + self.bounds.poll_us + apart_us);
+        let has_asked = |waiter: &Waiter| {
+            what != What::Read || asked_by_us < granted_us || self.wrote_us < Some(waiter.since_us)
         };
         let is_passed = |waiter: &Waiter| {
             matches!(
@@ -202,10 +215,9 @@ impl Waits {
                     | (Some(What::Write), What::Read)
             )
         };
-        let passed = self
-            .waiters
-            .iter()
-            .find(|(_, waiter)| is_passed(waiter) && waiter.since_us + apart_us < begun_us);
+        let passed = self.waiters.iter().find(|(_, waiter)| {
+            is_passed(waiter) && has_asked(waiter) && waiter.since_us + apart_us < begun_us
+        });
         match passed {
             Some((other, Waiter { since_us, .. })) => {
                 let what = format!(

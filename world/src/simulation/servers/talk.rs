@@ -107,9 +107,7 @@ impl World<'_> {
                 ("WAIT", None) => self.wait(talk, words),
                 ("SUBSCRIBE" | "SSUBSCRIBE", None) => self.listen(talk, name, words),
                 ("UNSUBSCRIBE" | "SUNSUBSCRIBE", None) => {
-                    let channel = words.key.as_deref().unwrap_or_default();
-                    let socket = self.servers().sockets.get_mut(&name);
-                    socket.into_iter().for_each(|socket| _ = socket.channels.remove(channel));
+                    self.unsubscribe(name, words.key.clone().unwrap_or_default());
                     Reply::Other
                 }
                 ("PING" | "HELLO", None) => Reply::Other,
@@ -177,6 +175,15 @@ impl World<'_> {
             self.rare.saw(Rare::Resubscribed);
         }
         Reply::Other
+    }
+
+    /// Ends a subscription. As a real server does, it confirms that by a message.
+    fn unsubscribe(&mut self, name: Name, channel: String) {
+        let (node, life, socket) = name;
+        if let Some(open) = self.servers().sockets.get_mut(&name) {
+            open.channels.remove(&channel);
+            self.send(Event::Pushed { node, life, socket, channel, message: None });
+        }
     }
 
     /// Runs a script, if the node has it.
