@@ -13,6 +13,7 @@ mod resp;
 mod rls;
 mod run;
 mod serve;
+mod streams;
 mod tls;
 
 pub use openapi::openapi;

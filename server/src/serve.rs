@@ -1,5 +1,6 @@
 //! Connections of HTTP/1.1 and HTTP/2: bounded in number, time and size, and ended without losing a request.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -19,6 +20,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
+
+use crate::streams::{Begun, Streams};
 
 /// The bounds of connections.
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +118,10 @@ impl Connection {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         routes: Router,
     ) {
-        let Bounds { streams, patience, age, .. } = self.bounds;
-        let mut builder = Builder::new(TokioExecutor::new());
+        let Bounds { streams: most, patience, age, .. } = self.bounds;
+        let begun = Begun::default();
+        let mut builder = Builder::new(begun.clone());
+        let mut streams = Streams::new(begun);
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -125,7 +130,7 @@ impl Connection {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(streams)
+            .max_concurrent_streams(most)
             .max_header_list_size(64 * 1024)
             .max_local_error_reset_streams(Some(256))
             .keep_alive_interval(Some(patience))
@@ -143,7 +148,7 @@ impl Connection {
                 }
             };
             tokio::select! {
-                ended = connection.as_mut() => {
+                ended = poll_fn(|context| streams.poll(connection.as_mut(), context)) => {
                     if let Err(error) = ended {
                         tracing::debug!(error, "a connection failed");
                     }
