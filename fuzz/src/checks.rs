@@ -27,6 +27,21 @@ pub fn limits(data: &[u8]) {
     }
 }
 
+/// Files of rules, in each format: they are read, or each mistake has a place in the text.
+pub fn rules(data: &[u8]) {
+    use lockage_rules::{Format, Rules};
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let lines = text.split('\n').count();
+    for format in [Format::Toml, Format::Yaml, Format::Json] {
+        if let Err(mistakes) = Rules::parse(text, format) {
+            assert!(
+                mistakes.iter().all(|mistake| (1..=lines + 1).contains(&mistake.line)),
+                "{mistakes}"
+            );
+        }
+    }
+}
+
 /// Records, a list of one line each: a record that is read is stored in a form that reads as the
 /// same, and commands run on it; a refused one changes nothing (D12).
 pub fn records(data: &[u8]) {

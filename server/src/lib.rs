@@ -5,6 +5,8 @@
 mod admin;
 mod answered;
 mod api;
+#[doc(hidden)]
+pub mod decoders;
 mod error;
 mod gate;
 mod openapi;

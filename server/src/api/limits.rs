@@ -63,7 +63,7 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    fn asked(self) -> Result<Asked, Failure> {
+    pub(crate) fn asked(self) -> Result<Asked, Failure> {
         if self.hold_ms.or(self.for_ms).is_some() {
             let message = "`hold_ms` is of a reservation, and `for_ms` of a block alone";
             return Err(Failure::Invalid(message.into()));

@@ -19,7 +19,8 @@ use tonic_prost::ProstCodec;
 
 use crate::error::Failure;
 use crate::gate::{Asked, Gate, Own};
-use messages::{Code, Descriptor, RateLimitRequest, RateLimitResponse};
+pub(crate) use messages::RateLimitRequest;
+use messages::{Code, Descriptor, RateLimitResponse};
 
 /// The path of the one method.
 const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -61,18 +62,18 @@ impl UnaryService<RateLimitRequest> for ShouldRateLimit {
 
 /// The descriptors of a request, by their use.
 #[derive(Default)]
-struct Parts {
-    charged: Asked,
+pub(crate) struct Parts {
+    pub(crate) charged: Asked,
     /// Those of no hits.
-    looked_at: Asked,
+    pub(crate) looked_at: Asked,
     /// Those of negative hits.
-    given_back: Asked,
+    pub(crate) given_back: Asked,
     /// For each descriptor, whether it is in the first, second or third, and its place there.
-    places: Vec<(Use, usize)>,
+    pub(crate) places: Vec<(Use, usize)>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Use {
+pub(crate) enum Use {
     Charge,
     Look,
     GiveBack,
@@ -125,7 +126,7 @@ async fn should_rate_limit(
     Ok(response)
 }
 
-fn parts(request: RateLimitRequest) -> Result<Parts, GrpcStatus> {
+pub(crate) fn parts(request: RateLimitRequest) -> Result<Parts, GrpcStatus> {
     let invalid = |message: &str| Err(GrpcStatus::invalid_argument(message));
     let RateLimitRequest { domain, descriptors, hits_addend } = request;
     if domain.is_empty() {
@@ -210,29 +211,8 @@ fn timeout(text: &[u8]) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use prost::Message;
-
     use super::messages::Unit;
     use super::*;
-
-    proptest! {
-        /// A message is understood or refused, whatever it contains, and each descriptor has one place.
-        #[test]
-        fn any_message_is_understood_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-            // Bytes at random are seldom a message of several parts, so they stand in one too.
-            let entry = [&[0x0a, 2, b'a', b'b', 0x12][..], &[bytes.len() as u8 + 2, 0x0a, bytes.len() as u8], &bytes].concat();
-            for message in [&bytes, &entry] {
-                let Ok(request) = RateLimitRequest::decode(&message[..]) else { continue };
-                let descriptors = request.descriptors.len();
-                if let Ok(parts) = parts(request) {
-                    prop_assert_eq!(parts.places.len(), descriptors);
-                    let asked = [&parts.charged, &parts.looked_at, &parts.given_back];
-                    prop_assert_eq!(asked.iter().map(|asked| asked.requests.len()).sum::<usize>(), descriptors);
-                }
-            }
-        }
-    }
 
     #[test]
     fn timeouts_are_those_of_grpc() {
