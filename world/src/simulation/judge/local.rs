@@ -1,6 +1,9 @@
 //! The decisions that a process may make by itself, from denials that it knows and permits taken
 //! ahead.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use lockage_core::{Decision, DenialReason, Verdict};
 
 use super::accounts::Ran;
@@ -11,6 +14,8 @@ use super::{Fault, Kind, fault};
 #[derive(Default)]
 pub(super) struct Local {
     denials: Vec<Denial>,
+    /// How many denials of a cost at a time no caller has got yet: equal ones cannot be distinguished.
+    unread: BTreeMap<(u64, u64), usize>,
     /// When it last changed the id by itself: earlier answers are out of date.
     changed_us: u64,
     /// When it last changed all of the id, and dropped permits.
@@ -27,7 +32,6 @@ pub(super) struct Denial {
     pub(super) is_foreign: bool,
     pub(super) at_us: u64,
     sent_us: u64,
-    is_learned: bool,
     cost: u64,
     limit: u64,
     reason: DenialReason,
@@ -111,7 +115,6 @@ impl Denial {
             is_foreign,
             at_us: ran.now_us,
             sent_us: ran.sent_us,
-            is_learned: false,
             cost,
             limit: decision.limit,
             reason,
@@ -168,24 +171,28 @@ impl Local {
         dropped.for_each(|ahead| ahead.drops(now_us));
     }
 
-    /// A caller got a denial of the store, so the limiter knows it. Others that are alike may be on
-    /// their way.
+    /// A caller got a denial of the store. The limiter knows it once no equal one is on its way.
     pub(super) fn learned(&mut self, cost: u64, at_us: u64) {
-        let is_it = |denial: &&mut Denial| {
-            !denial.is_learned && (denial.cost, denial.at_us) == (cost, at_us)
-        };
-        self.denials.iter_mut().find(is_it).into_iter().for_each(|denial| denial.is_learned = true);
+        if let Entry::Occupied(mut unread) = self.unread.entry((cost, at_us)) {
+            *unread.get_mut() -= 1;
+            if *unread.get() == 0 {
+                unread.remove();
+            }
+        }
     }
 
     /// The store has room for `fits` under a limit: earlier denials no longer explain the denial of
     /// a cost that fits.
     pub(super) fn contradicted(&mut self, fits: u64, at_us: u64, is_of: impl Fn(bool) -> bool) {
+        let unread = &self.unread;
         self.denials.retain(|known| {
-            known.cost > fits || known.at_us >= at_us || !known.is_learned || !is_of(known.is_other)
+            let is_unread = unread.contains_key(&(known.cost, known.at_us));
+            known.cost > fits || known.at_us >= at_us || is_unread || !is_of(known.is_other)
         });
     }
 
     pub(super) fn denied(&mut self, denial: Denial) {
+        *self.unread.entry((denial.cost, denial.at_us)).or_default() += 1;
         // Ended denials explain nothing.
         if self.denials.len() >= 32 {
             let now_us = denial.at_us;
