@@ -9,6 +9,7 @@ mod running;
 #[allow(dead_code, reason = "the tests read some")]
 mod messages;
 
+use std::error::Error;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -176,11 +177,28 @@ impl Drop for Running {
 }
 
 async fn send(request: Request<Full<bytes::Bytes>>) -> (StatusCode, HeaderMap, String) {
+    try_send(request).await.expect("it answers")
+}
+
+async fn try_send(
+    request: Request<Full<bytes::Bytes>>,
+) -> Result<(StatusCode, HeaderMap, String), Box<dyn Error>> {
     let client: Client<_, Full<bytes::Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    let response = client.request(request).await.expect("it answers");
-    let (head, body) = response.into_parts();
-    let body = body.collect().await.expect("it is whole").to_bytes();
-    (head.status, head.headers, String::from_utf8(body.to_vec()).expect("it is text"))
+    let (head, body) = client.request(request).await?.into_parts();
+    let body = body.collect().await?.to_bytes();
+    Ok((head.status, head.headers, String::from_utf8(body.to_vec())?))
+}
+
+/// Posts to a server that may end meanwhile.
+async fn try_post(
+    address: SocketAddr,
+    path: &str,
+    body: Value,
+) -> Result<(StatusCode, String), Box<dyn Error>> {
+    let request = Request::post(format!("http://{address}{path}"));
+    let request = request.header("content-type", "application/json");
+    let (status, _, text) = try_send(request.body(Full::from(body.to_string()))?).await?;
+    Ok((status, text))
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> Descriptor {

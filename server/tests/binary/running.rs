@@ -4,8 +4,10 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use lockage_tests::server::Server;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -14,7 +16,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::{RULES, Running};
+use super::{RULES, Running, try_post};
 
 /// A request under way when SIGTERM comes is answered.
 #[tokio::test]
@@ -33,6 +35,37 @@ async fn no_request_is_lost_at_the_end() {
     let (status, log) = server.wait();
     assert!(status.success(), "{log}");
     assert!(TcpStream::connect(address).is_err());
+}
+
+/// E1, D11: what a server that is killed has charged stays charged, and nothing is charged beyond its requests.
+#[tokio::test]
+async fn a_killed_server_leaves_what_it_has_charged() {
+    const CALLERS: usize = 8;
+    let redis = Server::start();
+    let limit = || json!({"id": "all", "limit": "fixed-window 2000/day"});
+    let [first, second] =
+        [(); 2].map(|()| Running::start(RULES, &["--store", &redis.url(), "--timeout", "500ms"]));
+    let address = first.port("HTTP");
+    let (admitted, unanswered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let call = async || {
+        // Until it is killed.
+        while let Ok((status, _)) = try_post(address, "/v1/decide", limit()).await {
+            admitted.fetch_add(usize::from(status.is_success()), Ordering::Relaxed);
+        }
+        unanswered.fetch_add(1, Ordering::Relaxed);
+    };
+    let kills = async {
+        while admitted.load(Ordering::Relaxed) < 300 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        first.signal("-KILL");
+    };
+    tokio::join!(join_all((0..CALLERS).map(|_| call())), kills);
+    let (status, peeked) = second.post("/v1/peek", limit()).await;
+    assert_eq!((status.as_u16(), unanswered.into_inner()), (200, CALLERS));
+    let charged = 2000 - peeked["limits"][0]["remaining"].as_u64().expect("a number") as usize;
+    let admitted = admitted.into_inner();
+    assert!((admitted..=admitted + CALLERS).contains(&charged), "{charged} for {admitted}");
 }
 
 #[tokio::test]
