@@ -114,6 +114,11 @@ impl RuleDecision {
         self.met[first.at].matched.amount_of(self.estimate.as_ref()?)
     }
 
+    /// Returns the reservations of the estimate, each with its rule.
+    pub fn reservations(&self) -> impl Iterator<Item = (&Matched, &Reservation)> {
+        self.open.iter().map(|Open { at, reservation }| (&self.met[*at].matched, reservation))
+    }
+
     /// Takes the request's place among those that are served at once, to hold it longer than the decision. There is none
     /// without a bound.
     pub fn take_place(&mut self) -> Option<Place> {

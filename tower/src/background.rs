@@ -23,3 +23,11 @@ pub(crate) fn spawner(runtime: impl Spawn) -> Spawner {
 
 /// Sleeps in the runtime of the layer.
 pub(crate) type Sleep = Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Returns the sleep of this runtime.
+pub(crate) fn sleep(runtime: impl Spawn) -> Sleep {
+    Arc::new(move |span| {
+        let runtime = runtime.clone();
+        Box::pin(async move { runtime.sleep(span).await })
+    })
+}

@@ -16,7 +16,7 @@ use lockage_rules::{
 
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
-use crate::background::{BoxFuture, Spawner, spawner};
+use crate::background::{BoxFuture, Sleep, Spawner, sleep, spawner};
 use crate::check::{Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
 use crate::commit::Commit;
@@ -26,6 +26,7 @@ use crate::fields::Fields;
 use crate::held::{Account, Held, Open, check_hold};
 use crate::rate_limit::RateLimit;
 use crate::rejection::{Reason, Rejection, View};
+use crate::renewals::Renewals;
 use crate::rule_fields::RulePolicies;
 use crate::service::RateLimitLayer;
 
@@ -58,6 +59,7 @@ struct Estimate {
     hold: Duration,
     by: Commit,
     spawn: Spawner,
+    sleep: Sleep,
 }
 
 impl<S: HasTimeout + Clone + 'static> RateLimit<S> {
@@ -134,8 +136,7 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
     }
 
     /// Takes the cost of this name as an estimate, and later charges the actual one to all rules that name it, as
-    /// [`RuleLimiter::reserve`] does; see [`RateLimit::reserve`] for the rest. The hold
-    /// is not renewed.
+    /// [`RuleLimiter::reserve`] does; see [`RateLimit::reserve`] for the rest.
     pub fn reserve(
         self,
         runtime: impl Spawn,
@@ -143,8 +144,8 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
         estimate: &str,
         commit: Commit,
     ) -> Self {
-        let spawn = spawner(runtime);
-        let estimate = Estimate { name: estimate.into(), hold, by: commit, spawn };
+        let (spawn, sleep) = (spawner(runtime.clone()), sleep(runtime));
+        let estimate = Estimate { name: estimate.into(), hold, by: commit, spawn, sleep };
         RateLimitByRules { estimate: Some(estimate), ..self }
     }
 
@@ -343,11 +344,21 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
             held.get_or_insert_default().permit = Some(Box::new(place));
         }
         let (estimate, decided) = (decided.estimate(), Arc::new(decided));
-        if let (Some(amount), Some(Estimate { by, spawn, .. })) = (estimate, &self.estimate) {
+        if let (Some(amount), Some(of)) = (estimate, &self.estimate) {
             let account =
                 Reserved { limiter: Arc::clone(&self.limiter), decided: Arc::clone(&decided) };
             let amount = Amount::All(amount);
-            let open = Open::new(Box::new(account), by.clone(), amount, spawn.clone());
+            let mut open = Open::new(Box::new(account), of.by.clone(), amount, of.spawn.clone());
+            if of.by.is_by_body() {
+                open.renewals.extend(decided.reservations().filter_map(
+                    |(matched, reservation)| {
+                        let (limiter, id) =
+                            (self.limiter.limiter(matched).ok()?, matched.id.clone());
+                        let (sleep, spawn) = (Arc::clone(&of.sleep), &of.spawn);
+                        Some(Renewals::start(limiter, id, *reservation, of.hold, sleep, spawn))
+                    },
+                ));
+            }
             held.get_or_insert_default().reservations.push(open);
         }
         Ok(Admitted { decision, fields, held, rules: Some(decided), ..Admitted::default() })

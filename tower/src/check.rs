@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use crate::admission::Admitted;
 use crate::answers::{Answers, OnError};
 use crate::background::{BoxFuture, Sleep, Spawner};
-use crate::commit::{Actual, Commit};
+use crate::commit::Commit;
 use crate::cost::{Amount, OfRequest, by_name};
 use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
@@ -84,11 +84,11 @@ impl Reserving {
             let account = Reserved { limiter: limiter.clone(), id: id.into(), reservation };
             let (by, spawn) = (self.by.clone(), self.spawn.clone());
             let mut open = Open::new(Box::new(account), by, cost.clone(), spawn);
-            if !matches!(self.by.by, Actual::Head(_)) {
+            if self.by.is_by_body() {
                 let (limiter, id, sleep) = (limiter.clone(), id.into(), Arc::clone(&self.sleep));
                 let renewals =
                     Renewals::start(limiter, id, reservation, self.hold, sleep, &self.spawn);
-                open.renewals = Some(renewals);
+                open.renewals.push(renewals);
             }
             held.get_or_insert_default().reservations.push(open);
         }

@@ -28,6 +28,11 @@ pub(crate) enum Actual {
 }
 
 impl Commit {
+    /// Returns whether it waits for the response's body.
+    pub(crate) fn is_by_body(&self) -> bool {
+        !matches!(self.by, Actual::Head(_))
+    }
+
     /// Returns the cost that a function computes from the head of the response; on `None`, the estimate stays.
     pub fn by(function: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static) -> Self {
         Commit { by: Actual::Head(Arc::new(function)), parts: Arc::default() }

@@ -111,7 +111,7 @@ pub(crate) struct Open {
     estimate: Amount,
     spawn: Spawner,
     /// Renews it, if the body settles it.
-    pub(crate) renewals: Option<Renewals>,
+    pub(crate) renewals: Vec<Renewals>,
 }
 
 /// The account to which a cost is charged.
@@ -149,12 +149,12 @@ impl Open {
         estimate: Amount,
         spawn: Spawner,
     ) -> Self {
-        Open { account: Some(account), by, estimate, spawn, renewals: None }
+        Open { account: Some(account), by, estimate, spawn, renewals: Vec::new() }
     }
 
     /// Gives it back, since the request does not go ahead.
     pub(crate) fn cancel(&mut self) {
-        drop(self.renewals.take());
+        self.renewals.clear();
         if let Some(account) = self.account.take() {
             (self.spawn)(account.commit(self.estimate.nothing()));
         }
@@ -163,7 +163,7 @@ impl Open {
     /// Charges the real cost. `actual` returns it from the place among the parts of the commit and the estimate.
     fn settle(&mut self, actual: impl Fn(usize, u64) -> u64) {
         let Some(account) = self.account.take() else { return };
-        drop(self.renewals.take());
+        self.renewals.clear();
         let charged = match &self.estimate {
             Amount::All(estimate) => Amount::All(actual(0, *estimate)),
             Amount::Parts(estimates) => {

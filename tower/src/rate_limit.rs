@@ -14,7 +14,7 @@ use lockage::store::HasTimeout;
 use lockage::{Decision, Error, Limit, Limiter, Store};
 
 use crate::answers::OnError;
-use crate::background::{BoxFuture, Sleep, spawner};
+use crate::background::{BoxFuture, sleep, spawner};
 use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
 use crate::client_ip::ip;
 use crate::commit::Commit;
@@ -247,11 +247,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// # } Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reserve(mut self, runtime: impl Spawn, hold: Duration, commit: Commit) -> Self {
-        let (chance, timer) = (runtime.clone(), runtime.clone());
-        let sleep: Sleep = Arc::new(move |span| {
-            let timer = timer.clone();
-            Box::pin(async move { timer.sleep(span).await })
-        });
+        let (chance, sleep) = (runtime.clone(), sleep(runtime.clone()));
         let request = move || {
             RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
         };

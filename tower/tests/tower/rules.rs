@@ -268,6 +268,39 @@ async fn estimates_are_settled_by_the_response() {
     assert_eq!(left("eve").await.0, 1);
 }
 
+/// H4: a stream that outlives the hold is settled exactly, under each rule, and renewals end with it.
+#[tokio::test(start_paused = true)]
+async fn estimates_are_renewed_while_the_body_goes_on() {
+    let text = "
+        costs: { tokens: 30 }
+        rules:
+          - { name: users, id: users, limit: fixed-window 100/day, cost: tokens }
+          - { name: all, id: all, limit: fixed-window 200/day, cost: tokens }
+    ";
+    let (failing, store) = failing();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let layer = RateLimit::rules(rules(text), limiter)
+        .reserve(Tokio, SECOND * 8, "tokens", Commit::by_body_length())
+        .build()
+        .unwrap();
+    let left = async |id: &str, limit: &str| {
+        Limiter::new(&store, limit.parse().unwrap()).peek(id, 0).await.unwrap().remaining
+    };
+    let (parts, ()) = from("192.0.2.1").into_parts();
+    let mut admission = layer.check(&parts).await.unwrap();
+    tokio::time::sleep(SECOND * 60).await;
+    admission.settle_by(&Response::new(()).into_parts().0);
+    tokio::time::sleep(SECOND * 60).await;
+    admission.end(7);
+    tokio::time::sleep(SECOND).await;
+    let left =
+        (left("users", "fixed-window 100/day").await, left("all", "fixed-window 200/day").await);
+    assert_eq!(left, (93, 193));
+    let calls = failing.calls();
+    tokio::time::sleep(SECOND * 60).await;
+    assert_eq!(failing.calls(), calls, "nothing is renewed that has ended");
+}
+
 #[tokio::test(start_paused = true)]
 async fn at_its_bound_a_process_sheds_the_less_important_first() {
     let text = "
