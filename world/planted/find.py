@@ -46,8 +46,6 @@ NOT_REACHED = ("any_store.rs", "blocking/", "runtime/tokio", "runtime/smol", "ru
 
 # Points at which nothing is dropped, each with its reason.
 EXCUSED = {
-    "locks/guard.rs: Ok(None) => _ = select(self.manager.renew(self.id, &self.lease), lost).await,":
-        "a guard of a job stays on its runtime, whose task comes first",
     "locks/many.rs: let Some(first) = self.locks.values().next() else { return self.try_acquire().await };":
         "of no locks at all, it is ready at once",
     "locks/many.rs: let _ = self.release().await;": "only a blocking guard of several locks ends so, and blocks meanwhile",

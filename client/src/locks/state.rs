@@ -129,6 +129,11 @@ impl State {
         self.schedule(id).into_iter().for_each(|of| of.failed(&id, now, random));
     }
 
+    /// Records that a renewal was given up: it is due since `due` again.
+    pub(super) fn given_up(&mut self, id: u64, due: Duration) {
+        self.schedule(id).into_iter().for_each(|of| of.given_up(&id, due));
+    }
+
     /// Returns the leases that the task of this executor renews now, at most `most`, and when it asks again: its own
     /// ones, and those of others that are `late` or have no task. Ended leases are lost.
     pub(super) fn plan(

@@ -186,7 +186,7 @@ where
     }
 }
 
-/// A renewal that is under way. If its executor drops it, it is made again.
+/// A renewal that is under way. If its executor or caller drops it, any task makes it at once.
 pub(super) struct Renewing<'a, S, R: Runtime> {
     pub(super) shared: &'a Shared<S, R>,
     pub(super) id: u64,
@@ -197,8 +197,8 @@ pub(super) struct Renewing<'a, S, R: Runtime> {
 impl<S, R: Runtime> Drop for Renewing<'_, S, R> {
     fn drop(&mut self) {
         if !self.is_over {
-            let runtime = self.shared.store.runtime();
-            self.shared.settle(self.id, self.sent, None, runtime.now(), runtime.random());
+            let due = self.sent.saturating_sub(self.shared.late());
+            self.shared.state().given_up(self.id, due);
             self.shared.news.notify(usize::MAX);
         }
     }

@@ -157,7 +157,7 @@ impl<K: Clone + Ord> Renewals<K> {
     }
 
     /// Returns the plan at `now`, with at most this many renewals. Each of them is under way until
-    /// [`renewed`](Self::renewed), [`failed`](Self::failed) or [`stop`](Self::stop), and for `timeout` at most: without
+    /// [`renewed`](Self::renewed), [`failed`](Self::failed), [`given_up`](Self::given_up) or [`stop`](Self::stop), and for `timeout` at most: without
     /// a result by then, it is due again.
     pub fn plan(&mut self, now: Duration, most: usize, timeout: Duration) -> Plan<K> {
         let (mut renew, mut lost) = (Vec::new(), Vec::new());
@@ -217,6 +217,11 @@ impl<K: Clone + Ord> Renewals<K> {
             watch.failures = watch.failures.saturating_add(1);
             watch.schedule(now.saturating_add(half).saturating_add(part_of(half, random)));
         });
+    }
+
+    /// Reports that a renewal was given up before its end, by no fault of the store. It is due again, since `due`.
+    pub fn given_up(&mut self, key: &K, due: Duration) {
+        self.change(key, |watch| watch.schedule(due));
     }
 
     /// Changes a lease that is watched.

@@ -200,6 +200,20 @@ fn stopped_leases_keep_their_deadline_until_forgotten() {
     assert_eq!((renewals.deadline(&1), renewals.is_empty()), (None, true));
 }
 
+/// L6: another thread makes a renewal that was given up at once, also if it leaves renewals to their own thread for a while.
+#[test]
+fn a_renewal_that_was_given_up_is_due_at_once() {
+    let mut renewals = watching(&[1]);
+    let (now, late) = (secs(9), secs(1));
+    assert_eq!(renewals.begin(&1, now, TIMEOUT), Ok(()));
+    assert!(renewals.plan(now - late, 100, TIMEOUT).renew.is_empty());
+    renewals.given_up(&1, now - late);
+    assert_eq!(renewals.plan(now - late, 100, TIMEOUT).renew, [1]);
+    renewals.stop(&1);
+    renewals.given_up(&1, now);
+    assert!(renewals.plan(now, 100, TIMEOUT).renew.is_empty());
+}
+
 #[test]
 fn a_longest_time_is_not_renewed_past() {
     let mut renewals = Renewals::new();

@@ -37,6 +37,8 @@ pub(in crate::simulation) struct Runtimes {
     given_up: BTreeMap<(&'static str, u64), GivenUp>,
     /// Until when grants are kept, by their tokens.
     kept_until_us: BTreeMap<u64, u64>,
+    /// The runtimes that jobs move to: a guard that is dropped there has started a task.
+    moved_to: BTreeSet<(usize, u64)>,
     /// The jobs that release kept grants themselves, and wait for that.
     release_kept: BTreeSet<usize>,
     nodes: usize,
@@ -101,6 +103,7 @@ impl Runtimes {
             held: BTreeMap::new(),
             given_up: BTreeMap::new(),
             kept_until_us: BTreeMap::new(),
+            moved_to: plan.moves().collect(),
             release_kept: release_kept.map(|(job, _)| job).collect(),
             nodes: plan.ppm.len(),
         }
@@ -292,7 +295,14 @@ impl Runtimes {
         // A release takes one request, and its runtime was not blocked before that. Where an answer is still to come,
         // the task that waits for it may be blocked.
         let is_certain = by.is_some_and(|by| blocked_until_us(by).is_none());
-        let ready_us = if is_certain { ready_us.min() } else { ready_us.max() };
+        let moved_to = self.blocks.iter().map(|block| block.executor);
+        let moved_to =
+            moved_to.filter(|executor| self.moved_to.contains(&(node, executor % RUNTIMES)));
+        let moved_to_us = moved_to.filter_map(blocked_until_us).max().unwrap_or(0);
+        let ready_us = match is_certain {
+            true => ready_us.min(),
+            false => ready_us.max().map(|ready_us| ready_us.max(moved_to_us)),
+        };
         // No task makes a release for which its caller waits, on its own thread.
         let waits_until_us = by.filter(|_| is_waited_for).and_then(blocked_until_us).unwrap_or(0);
         let ready_us = ready_us.map(|ready_us| ready_us.max(waits_until_us));

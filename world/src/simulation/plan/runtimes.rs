@@ -164,6 +164,11 @@ impl Plan {
         })
     }
 
+    /// Returns the runtimes that jobs move to.
+    pub(in crate::simulation) fn moves(&self) -> impl Iterator<Item = (usize, u64)> {
+        self.jobs.iter().filter_map(|job| Some((job.node, job.moves_to?)))
+    }
+
     /// Returns whether runtimes are blocked at some time.
     pub(in crate::simulation) fn blocks_runtimes(&self) -> bool {
         self.blocked_runtimes().next().is_some()
