@@ -13,22 +13,16 @@ use crate::settings::{Cost, GivenCosts, RuleFallback};
 use crate::tree::Key;
 
 /// Checks the rules, and connects those that replace others.
-pub(crate) fn check(
-    mut drafts: Vec<Draft>,
-    matching: Match,
-    keys: &Keys,
-    report: &mut Report<'_>,
-) -> Vec<Rule> {
-    find_same_names(&drafts, report);
-    find_replaced(&mut drafts, report);
-    for draft in &mut drafts {
+pub(crate) fn check(drafts: &mut [Draft], matching: Match, keys: &Keys, report: &mut Report<'_>) {
+    find_same_names(drafts, report);
+    find_replaced(drafts, report);
+    for draft in &mut *drafts {
         check_id(draft, keys, report);
         place_costs(draft, report);
         check_shares(draft, report);
     }
-    find_unreachable(&drafts, matching, report);
-    find_shared_ids(&mut drafts, keys, report);
-    drafts.into_iter().map(|draft| draft.rule).collect()
+    find_unreachable(drafts, matching, report);
+    find_shared_ids(drafts, keys, report);
 }
 
 fn find_same_names(drafts: &[Draft], report: &mut Report<'_>) {

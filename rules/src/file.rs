@@ -8,11 +8,12 @@ use crate::check::check;
 use crate::condition::{Condition, Test};
 use crate::fields::{Fields, entries, number, switch, text, word};
 use crate::keys::Keys;
-use crate::limits::{Effect, Limits, RuleLimit, effect_word, parse};
-use crate::mistake::{Report, Span, nearest};
+use crate::limits::{Effect, Limits, PlacedEffect, RuleLimit, effect_word, parse};
+use crate::mistake::{Mistakes, Report, Span, nearest};
 use crate::request::{ADDRESS, TIER};
 use crate::rule::{Draft, Match, Rule};
 use crate::settings::{Cost, GivenCosts, SETTINGS, Settings, check_name};
+use crate::syntax::Format;
 use crate::template::Template;
 use crate::tree::{Node, Value};
 
@@ -22,16 +23,30 @@ pub(crate) struct File {
     pub(crate) keys: Keys,
     pub(crate) tiers: Vec<String>,
     pub(crate) costs: Vec<(String, u64)>,
-    pub(crate) rules: Vec<Rule>,
+    pub(crate) drafts: Vec<Draft>,
 }
 
 const TABLES: [&str; 6] = ["match", "limits", "tiers", "costs", "defaults", "rules"];
 const RULE: [&str; 6] = ["name", "when", "id", "limit", "stored", "replaces"];
 const SWITCHES: [&str; 2] = ["exact", "overdraft"];
 
+/// Returns the text without the mark of its encoding that some editors begin it with.
+pub(crate) fn without_mark(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 impl File {
+    /// Reads a text.
+    pub(crate) fn parse(text: &str, format: Format) -> Result<File, Mistakes> {
+        let mut report = Report::new(text);
+        let tree = format.read(text, &mut report);
+        let file = tree.and_then(|tree| File::read(&tree, &mut report));
+        report.finish()?;
+        Ok(file.expect("a file that cannot be read has a mistake"))
+    }
+
     /// Reads the tree. After a mistake the file is what could be read.
-    pub(crate) fn read(tree: &Node, report: &mut Report<'_>) -> Option<File> {
+    fn read(tree: &Node, report: &mut Report<'_>) -> Option<File> {
         let fields = Fields::read(tree, "the file", &TABLES, report)?;
         let words = [("all", Match::All), ("first", Match::First)];
         let matching = fields.get("match").and_then(|node| word(node, "`match`", &words, report));
@@ -61,9 +76,9 @@ impl File {
             drafts.extend(reader.rule(node, report));
         }
         let matching = matching.unwrap_or_default();
-        let rules = check(drafts, matching, &reader.keys, report);
+        check(&mut drafts, matching, &reader.keys, report);
         let Reader { limits, costs, keys, .. } = reader;
-        Some(File { matching, keys, tiers: limits.tiers, costs, rules })
+        Some(File { matching, keys, tiers: limits.tiers, costs, drafts })
     }
 }
 
@@ -101,7 +116,8 @@ impl Reader {
         let id = fields.get("id").and_then(|node| self.id(node, report));
         let effects = self.effects(&fields, span, report);
         let needs_id = |effect: &Effect| !matches!(effect, None | Some(RuleLimit::Blocked));
-        let effects = effects.unwrap_or_else(|| vec![None]);
+        let (effects, limits): (Vec<Effect>, Vec<Span>) =
+            effects.unwrap_or_else(|| vec![(None, span)]).into_iter().unzip();
         if fields.get("id").is_none() && effects.iter().any(needs_id) {
             let message = "a rule without an id: add `id`, such as \"user:{user}\", or a text without braces for \
                            a limit that all requests share";
@@ -124,6 +140,7 @@ impl Reader {
         Some(Draft {
             span,
             id: fields.get("id").map_or(span, |node| node.span),
+            limits,
             costs,
             costs_span,
             fallback: fallback.map_or(span, |(_, span)| span),
@@ -164,18 +181,18 @@ impl Reader {
         fields: &Fields<'_>,
         span: Span,
         report: &mut Report<'_>,
-    ) -> Option<Vec<Effect>> {
+    ) -> Option<Vec<PlacedEffect>> {
         let stored = fields.get("stored").and_then(|node| switch(node, "`stored`", report));
         let is_stored = stored == Some(true);
         let Some(node) = fields.get("limit") else {
             if !is_stored {
                 report.at(span, "a rule without a limit: add `limit`, or `stored = true`");
             }
-            return Some(vec![Some(RuleLimit::Stored(None))]);
+            return Some(vec![(Some(RuleLimit::Stored(None)), span)]);
         };
         let words = text(node, "a limit such as \"token-bucket 100/min burst 20\"", report)?;
         let effects = if let Some(effect) = effect_word(words) {
-            vec![effect]
+            vec![(effect, node.span)]
         } else if let Some(effects) = self.limits.named(words) {
             effects.to_vec()
         } else if !words.contains(char::is_whitespace) && !words.is_empty() {
@@ -188,15 +205,15 @@ impl Reader {
             return None;
         } else if is_stored {
             let default = parse(node, report)?;
-            return Some(vec![Some(RuleLimit::Stored(Some(default)))]);
+            return Some(vec![(Some(RuleLimit::Stored(Some(default))), node.span)]);
         } else {
-            vec![Some(RuleLimit::Given(parse(node, report)?))]
+            vec![(Some(RuleLimit::Given(parse(node, report)?)), node.span)]
         };
-        let stored = |effect| match effect {
+        let stored = |(effect, span)| match effect {
             Some(RuleLimit::Given(limit)) if is_stored => {
-                Some(RuleLimit::Stored(Some(limit.into())))
+                (Some(RuleLimit::Stored(Some(limit.into()))), span)
             }
-            other => other,
+            other => (other, span),
         };
         Some(effects.into_iter().map(stored).collect())
     }

@@ -8,6 +8,7 @@ mod limitador;
 
 use std::fmt::Write;
 
+use crate::file::without_mark;
 use crate::mistake::{Mistakes, Report};
 use crate::syntax::Format;
 use crate::tree::Node;
@@ -51,7 +52,7 @@ struct Notes<'t> {
 }
 
 fn import(text: &str, read: fn(&Node, &mut Notes<'_>) -> Found) -> Result<Imported, Mistakes> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let text = without_mark(text);
     let mut notes = Notes { mistakes: Report::new(text), left_out: Report::new(text) };
     let tree = Format::Yaml.read(text, &mut notes.mistakes);
     let found = tree.map(|tree| read(&tree, &mut notes)).unwrap_or_default();

@@ -44,6 +44,7 @@ mod condition;
 mod decision;
 mod fields;
 mod file;
+mod given;
 pub mod import;
 mod in_flight;
 mod index;
@@ -61,6 +62,7 @@ mod template;
 mod tree;
 
 pub use decision::{Met, RuleDecision};
+pub use given::GivenLimit;
 pub use in_flight::{Place, Shed};
 pub use limiter::RuleLimiter;
 pub use limits::RuleLimit;

@@ -23,10 +23,13 @@ pub enum RuleLimit {
 /// The effect of a rule on a tier; `None` is no limit.
 pub(crate) type Effect = Option<RuleLimit>;
 
+/// An effect, and the place of its text.
+pub(crate) type PlacedEffect = (Effect, Span);
+
 /// The limits by name, each with its effects: without a tier, then on each tier.
 #[derive(Default)]
 pub(crate) struct Limits {
-    named: Vec<(String, Vec<Effect>)>,
+    named: Vec<(String, Vec<PlacedEffect>)>,
     pub(crate) tiers: Vec<String>,
 }
 
@@ -45,7 +48,7 @@ impl Limits {
             check_name(key, report);
             // A limit with a mistake has its name nevertheless.
             let effect = read_effect(node, report).unwrap_or_default();
-            all.named.push((key.text.clone(), vec![effect]));
+            all.named.push((key.text.clone(), vec![(effect, node.span)]));
         }
         all.read_tiers(
             tiers.and_then(|node| entries(node, "tiers", report)).unwrap_or(&[]),
@@ -65,7 +68,8 @@ impl Limits {
                 } else if let Some(limit) =
                     self.named.iter().position(|(name, _)| *name == key.text)
                 {
-                    tier.effects.insert(limit, read_effect(node, report).unwrap_or_default());
+                    let effect = read_effect(node, report).unwrap_or_default();
+                    tier.effects.insert(limit, (effect, node.span));
                 } else {
                     let known = self.named.iter().map(|(name, _)| name.as_str());
                     let nearest = nearest(&key.text, known.chain([INHERITS]));
@@ -114,7 +118,7 @@ impl Limits {
     }
 
     /// Returns the effects of the limit of this name: without a tier, then on each tier.
-    pub(crate) fn named(&self, name: &str) -> Option<&[Effect]> {
+    pub(crate) fn named(&self, name: &str) -> Option<&[PlacedEffect]> {
         self.named.iter().find(|(other, _)| other == name).map(|(_, effects)| effects.as_slice())
     }
 
@@ -126,7 +130,7 @@ impl Limits {
 struct Tier {
     span: Span,
     inherits: Option<usize>,
-    effects: HashMap<usize, Effect>,
+    effects: HashMap<usize, PlacedEffect>,
 }
 
 /// A limit's name cannot be taken for a limit.

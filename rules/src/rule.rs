@@ -250,6 +250,8 @@ pub(crate) struct Draft {
     pub(crate) rule: Rule,
     pub(crate) span: Span,
     pub(crate) id: Span,
+    /// The place of each effect's text.
+    pub(crate) limits: Vec<Span>,
     pub(crate) costs: GivenCosts,
     pub(crate) costs_span: Span,
     pub(crate) fallback: Span,

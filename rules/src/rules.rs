@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use smallvec::SmallVec;
 
 use crate::condition::Said;
-use crate::file::File;
+use crate::file::{File, without_mark};
 use crate::index::Index;
 use crate::keys::Keys;
 use crate::mistake::{Mistakes, Report};
@@ -33,12 +33,7 @@ impl Rules {
     /// # Errors
     /// [`Mistakes`]: all of them.
     pub fn parse(text: &str, format: Format) -> Result<Rules, Mistakes> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut report = Report::new(text);
-        let tree = format.read(text, &mut report);
-        let file = tree.and_then(|tree| File::read(&tree, &mut report));
-        report.finish()?;
-        Ok(Rules::from(file.expect("a file that cannot be read has a mistake")))
+        Ok(Rules::from(File::parse(without_mark(text), format)?))
     }
 
     /// Reads the rules of a file, in the format of its name's end.
@@ -175,7 +170,8 @@ struct Hit {
 
 impl From<File> for Rules {
     fn from(file: File) -> Self {
-        let File { matching, keys, tiers, costs, mut rules } = file;
+        let File { matching, keys, tiers, costs, drafts } = file;
+        let mut rules: Vec<Rule> = drafts.into_iter().map(|draft| draft.rule).collect();
         let index = Index::new(&rules, keys.names().len());
         let mut limits = 0;
         for rule in &mut rules {
