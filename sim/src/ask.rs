@@ -2,15 +2,22 @@
 //!
 //! | field of a question | meaning |
 //! |---|---|
-//! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`; `verify`: a replay by the shipped scripts, each of whose decisions the machines make too; or `form`: a scenario in TOML as JSON |
+//! | `verb` | `replay` (also `explore`), `compare`, `worst`, `advise`; `verify`: a replay by the shipped scripts, each of whose decisions the machines make too; `form`: a scenario in TOML as JSON; or `rules` |
 //! | `toml` | a scenario, as the text of its file |
 //! | `log` | the requests of this file in place of traffic: `id`, which a later question about the same file repeats, `name`, and as of the command line `format`, `by`, `key`, `time`, `trust` (a list) and `ipv6_prefix` |
 //! | `top` | as of the command line (5) |
 //! | `limit`, `seed` (1), `budget` (20,000) | of `worst` |
 //! | `deny_clients` (1%), `windows` | of `advise` |
+//! | `rules` | of `rules`: the `name` and `text` of a file of rules, and `limits` to write into it: pairs of a name of the answer and a limit |
+//!
+//! The answer to `rules` has the limits that are `given` in the file, its `mistakes` as lines, and the `text` with the limits
+//! written into it; without `text`, the mistakes are of the file as it was.
 //!
 //! Without an answer there is an object `error`: its `message`, the `field` of the question that is wrong, and in a
 //! wrong `toml` the `span`, a range of bytes. But for `verify` the Rust machines decide.
+
+#[cfg(feature = "rules")]
+mod rules;
 
 use std::error::Error;
 use std::io::{BufReader, Read};
@@ -60,6 +67,8 @@ enum Verb {
     Worst,
     Advise,
     Form,
+    #[cfg(feature = "rules")]
+    Rules,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +90,9 @@ struct Question {
     deny_clients: String,
     #[serde(default)]
     windows: Vec<String>,
+    #[cfg(feature = "rules")]
+    #[serde(default)]
+    rules: rules::RulesFile,
 }
 
 fn five() -> usize {
@@ -209,6 +221,8 @@ impl Asked {
                 let table = toml::from_str(&question.toml).map_err(|error| wrong_toml(&error))?;
                 serde_json::to_writer(&mut answer, &without_dates(Value::Table(table)))?;
             }
+            #[cfg(feature = "rules")]
+            Verb::Rules => serde_json::to_writer(&mut answer, &question.rules.answer())?,
         }
         Ok(answer)
     }

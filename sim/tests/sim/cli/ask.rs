@@ -120,3 +120,42 @@ fn errors_name_their_field_or_position() {
         assert!(error["message"].as_str().unwrap().contains(message), "{error}");
     }
 }
+
+const BOOK: &str = include_str!("../../../../rules/files/rules.toml");
+
+#[test]
+fn rules_are_read_written_and_checked_as_by_the_command_line() {
+    let ask = |name: &str, text: &str, limits: Value| -> Value {
+        let rules = json!({ "name": name, "text": text, "limits": limits });
+        let question = json!({ "verb": "rules", "rules": rules });
+        serde_json::from_str(&asked(&question, &mut Files::default())).unwrap()
+    };
+    let answer = ask("rules.toml", BOOK, json!([]));
+    assert_eq!((&answer["text"], &answer["mistakes"]), (&json!(BOOK), &json!([])));
+    let names: Vec<_> = answer["given"].as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["exports", "requests", "requests · pro", "chat"]);
+
+    // The same limit in other words stays as it is written.
+    let limits = json!([["requests · pro", "fixed-window 7/s"], ["exports", "fixed-window 5/24h"]]);
+    let written = ask("rules.toml", BOOK, limits);
+    let expected = BOOK.replace("token-bucket 600/min burst 100", "fixed-window 7/s");
+    assert_eq!((&written["text"], &written["mistakes"]), (&json!(expected), &json!([])));
+
+    let wrong = ask("rules.toml", BOOK, json!([["exports", "fixed-window \"5"]]));
+    assert_eq!(wrong["mistakes"].as_array().map(Vec::len), Some(1), "{wrong}");
+    assert!(wrong["mistakes"][0].as_str().unwrap().starts_with("rules.toml:3:11: "), "{wrong}");
+
+    let text_with_mistakes = BOOK.replace("limit =", "limits =").replace("5/day", "5/fortnight");
+    let (_folder, path) = file("rules.toml", text_with_mistakes.as_bytes());
+    let printed = run(&["rules", &path, "--check"]);
+    let answer = ask(&path, &text_with_mistakes, json!([]));
+    let lines: Vec<&str> =
+        answer["mistakes"].as_array().unwrap().iter().map(|it| it.as_str().unwrap()).collect();
+    assert!(lines.len() > 4 && answer["text"].is_null(), "{answer}");
+    assert!(text(&printed.stderr).starts_with(&lines.join("\n")), "{answer}");
+
+    let unknown = ask("rules.txt", BOOK, json!([]));
+    assert!(
+        unknown["mistakes"][0].as_str().unwrap().contains("expected a name that ends in .toml")
+    );
+}
