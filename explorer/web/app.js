@@ -6,7 +6,8 @@ import { mark, read, show } from './form.js';
 import * as parts from './parts.js';
 import { PRESETS } from './presets.js';
 import * as results from './results.js';
-import { VIEWS, fromForm, fromHash, limitsFile, log as logOf, question, state as stateOf, toHash, toToml, traffic, wrongField } from './state.js';
+import * as ruled from './rules.js';
+import { VIEWS, fromForm, fromHash, keyOf, limitsFile, log as logOf, question, rulesFile, state as stateOf, toHash, toToml, traffic, wrongField } from './state.js';
 import { counted, percent } from './words.js';
 
 /** @typedef {import('./state.js').State} State */
@@ -18,6 +19,12 @@ let state = fromHash(location.hash) ?? PRESETS[0].state;
 /** @type {File | null} */
 let file = null;
 let fileNumber = 0;
+/** The open file of rules. @type {ruled.RulesFile | null} */
+let rules = null;
+/** Its limits. @type {ruled.Given[]} */
+let given = [];
+/** A newer question would replace that about the file. */
+let isOpening = false;
 /** The last answer, to draw it anew in another width. @type {any} */
 let answer = null;
 let asking = 0;
@@ -33,6 +40,8 @@ function tell(progress) {
 const explorer = new Explorer(parts, tell);
 /** Runs the shipped scripts; loaded when they are asked for. @type {Explorer | null} */
 let scripts = null;
+/** Reads and writes rules, beside the other questions. */
+const reader = new Explorer({ ...parts, coreModule: () => explorer.module }, () => {});
 
 /** @param {State} next @param {{isTyped?: boolean, isOld?: boolean}} [how] */
 function go(next, { isTyped = false, isOld = false } = {}) {
@@ -64,19 +73,70 @@ function frame() {
     text.textContent = preset?.answer ?? '';
     byId('answer').removeAttribute('open');
   }
-  const limits = limitsFile(state);
-  byId('limits-file').textContent = limits;
-  link('save-file', limits);
   link('save-scenario', state.toml ?? toToml({ ...state, log: null }).text);
+  write();
   byId('file-name').textContent = file ? `${file.name}, ${counted(file.size, 'byte')}` : '';
   byId('link').setAttribute('href', `#${toHash(state)}`);
+}
+
+/** Writes the file that a program reads. Rules are checked by the core, once somebody looks at them. */
+function write() {
+  const isRules = state.kind === 'rules';
+  byId('rule-part').hidden = byId('rules-note').hidden = !isRules || rules !== null;
+  byId('open-note').hidden = !isRules || rules === null;
+  byId('limits-note').hidden = isRules;
+  byId('counted').setAttribute('placeholder', keyOf({ ...state, counted: '' }));
+  byId('given').hidden = byId('close-rules').hidden = !rules;
+  if (rules) ruled.check(given, state);
+  if (!isRules) return written('limits.toml', limitsFile(state), []);
+  const asked = state;
+  const file = rules ?? { name: 'rules.toml', text: rulesFile(state) };
+  if (!rules) written(file.name, file.text, []);
+  if (isOpening || !rules && !byId('deploy').hasAttribute('open')) return;
+  reader.ask(ruled.question(file, rules ? state : undefined), null, (/** @type {ruled.Answer} */ answer) => {
+    if (asked === state) written(file.name, answer.text ?? file.text, ruled.mistakesOf(answer));
+  });
+}
+
+/** @param {string} name @param {string} text @param {string[]} mistakes a file with one cannot be saved */
+function written(name, text, mistakes) {
+  byId('written').textContent = text;
+  byId('mistakes').replaceChildren(...ruled.listed(mistakes));
+  byId('copy-file').hidden = byId('save-file').hidden = mistakes.length > 0;
+  byId('save-file').textContent = `Save ${name}`;
+  byId('save-file').setAttribute('download', name);
+  link('save-file', text);
+}
+
+/** @param {File} chosen */
+async function openRules(chosen) {
+  byId('rules-part').setAttribute('open', '');
+  const read = await ruled.read(chosen);
+  if (!read) return refused([`${chosen.name}: not UTF-8: expected text`]);
+  isOpening = true;
+  reader.ask(ruled.question(read), null, (/** @type {ruled.Answer} */ answer) => {
+    isOpening = false;
+    if (answer.error || answer.text === null) return refused(ruled.mistakesOf(answer));
+    byId('rules-mistakes').replaceChildren();
+    ({ given } = answer);
+    rules = read;
+    byId('given').replaceChildren(...ruled.choices(rules, given));
+    go(ruled.opened(state, given));
+  });
+}
+
+/** Shows the mistakes of a file of rules, which is not open. @param {string[]} mistakes */
+function refused(mistakes) {
+  [rules, given] = [null, []];
+  byId('rules-mistakes').replaceChildren(...ruled.listed(mistakes));
+  write();
 }
 
 /** @param {string} id @param {string} text to be saved as a file */
 function link(id, text) {
   const anchor = /** @type {HTMLAnchorElement} */ (byId(id));
   if (anchor.href.startsWith('blob:')) URL.revokeObjectURL(anchor.href);
-  anchor.href = URL.createObjectURL(new Blob([text], { type: 'application/toml' }));
+  anchor.href = URL.createObjectURL(new Blob([text], { type: 'text/plain' }));
 }
 
 function ask() {
@@ -161,19 +221,26 @@ const form = byId('form');
 form.addEventListener('submit', (event) => event.preventDefault());
 form.addEventListener('input', (event) => {
   const target = /** @type {HTMLInputElement} */ (event.target);
-  if (target.type === 'file' || target.name === 'source') return;
+  if (target.type === 'file' || target.name === 'source' || target.dataset.given !== undefined) return;
   go(read(state), { isTyped: target.type !== 'checkbox' && target.tagName !== 'SELECT' });
 });
 form.addEventListener('change', (event) => {
   const target = /** @type {HTMLInputElement} */ (event.target);
   if (target.name === 'source') turn(/** @type {'form' | 'toml' | 'log'} */ (target.value));
-  if (target.type === 'file' && target.files?.[0]) take(target.files[0]);
+  const chosen = target.files?.[0];
+  if (chosen && target.id === 'file') take(chosen);
+  if (chosen && target.id === 'rules') {
+    void openRules(chosen);
+    // So the same file can be chosen again, once it is mended.
+    target.value = '';
+  }
+  if (target.dataset.given !== undefined) go(ruled.toggled(state, given[Number(target.dataset.given)]));
 });
 form.addEventListener('click', (event) => {
   const target = /** @type {HTMLElement} */ (event.target);
   const { dropLimit, dropTraffic } = target.dataset;
   if (dropLimit !== undefined) {
-    go({ ...state, limits: state.limits.filter((_, i) => i !== Number(dropLimit)), names: [] });
+    go({ ...state, limits: state.limits.filter((_, i) => i !== Number(dropLimit)), names: state.names.filter((_, i) => i !== Number(dropLimit)) });
     byId('limits[0]').focus();
   }
   if (dropTraffic !== undefined) {
@@ -196,11 +263,16 @@ byId('cancel').addEventListener('click', () => {
 });
 byId('copy-file').addEventListener('click', async () => {
   try {
-    await navigator.clipboard.writeText(limitsFile(state));
+    await navigator.clipboard.writeText(byId('written').textContent ?? '');
     byId('said').textContent = 'Copied.';
   } catch {
-    getSelection()?.selectAllChildren(byId('limits-file'));
+    getSelection()?.selectAllChildren(byId('written'));
   }
+});
+byId('deploy').addEventListener('toggle', write);
+byId('close-rules').addEventListener('click', () => {
+  refused([]);
+  byId('rules').focus();
 });
 
 for (const view of VIEWS) {
@@ -221,7 +293,11 @@ addEventListener('dragover', (event) => event.preventDefault());
 addEventListener('drop', (event) => {
   event.preventDefault();
   const dropped = event.dataTransfer?.files[0];
-  if (dropped) take(dropped);
+  if (!dropped) return;
+  // A log may end in .json too.
+  const isRules = /\.(toml|ya?ml)$/i.test(dropped.name) || (event.target instanceof Element && event.target.closest('#rules-part'));
+  if (isRules) void openRules(dropped);
+  else take(dropped);
 });
 addEventListener('popstate', () => go(fromHash(location.hash) ?? stateOf(), { isOld: true }));
 let resizing = 0;

@@ -22,12 +22,15 @@ function field(id, label, value, example, list) {
     h('input', { id, value, placeholder: example, list, autocomplete: 'off', spellcheck: 'false', autocapitalize: 'off' }));
 }
 
+/** @param {State} state @param {number} i */
+const labelOf = ({ limits, names }, i) => [limits.length > 1 ? `Limit ${i + 1}` : 'Limit', names[i]].filter(Boolean).join(', ');
+
 /** @param {State} state */
 export function show(state) {
   const isLog = state.log !== null;
   const isToml = state.toml !== null && !isLog;
   byId('limits').replaceChildren(...state.limits.map((limit, i) => h('div', { class: 'row' },
-    field(`limits[${i}]`, state.limits.length > 1 ? `Limit ${i + 1}` : 'Limit', limit, 'token-bucket 100/min burst 20', 'kinds'),
+    field(`limits[${i}]`, labelOf(state, i), limit, 'token-bucket 100/min burst 20', 'kinds'),
     state.limits.length > 1 && h('button', { type: 'button', class: 'small', 'data-drop-limit': i, 'aria-label': `Remove limit ${i + 1}` }, '×'))));
   byId('shapes').replaceChildren(...state.traffic.map((one, i) => h('fieldset', {},
     h('legend', {}, state.traffic.length > 1 ? `Traffic ${i + 1}` : 'Traffic'),
@@ -61,6 +64,9 @@ export function show(state) {
   byId('advise-part').hidden = state.view !== 'advise';
   set('deny_clients', state.deny);
   set('windows', state.windows);
+  check(state.kind === 'limits' ? 'as-limits' : 'as-rules', true);
+  set('counted', state.counted);
+  check('trial', state.trial);
   byId('names').replaceChildren(...state.limits.map((limit, i) => h('div', { class: 'field' },
     h('label', { for: `name-${i}` }, 'Name of ', h('code', {}, limit || 'the limit')),
     h('input', { id: `name-${i}`, value: state.names[i] ?? '', placeholder: nameOf({ ...state, names: [] }, i), autocomplete: 'off', spellcheck: 'false' }))));
@@ -90,6 +96,9 @@ export function read(state) {
     deny: get('deny_clients'),
     windows: get('windows'),
     names: state.limits.map((_, i) => get(`name-${i}`)),
+    kind: checked('as-limits') ? 'limits' : 'rules',
+    counted: get('counted'),
+    trial: checked('trial'),
   });
 }
 

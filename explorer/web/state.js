@@ -6,10 +6,11 @@
  * @typedef {{nodes: string, skew: string, 'drift-ppm': string}} Clocks
  * @typedef {{name: string, format: string, by: string, key: string, trust: string, ipv6_prefix: string}} Log
  * @typedef {'replay' | 'change' | 'worst' | 'advise'} View
+ * @typedef {'rules' | 'limits'} Kind  of the file that is written
  * @typedef {{
  *   view: View, limits: string[], names: string[], traffic: Traffic[], seed: string, callers: Callers | null,
  *   clocks: Clocks | null, toml: string | null, log: Log | null,
- *   deny: string, windows: string, preset: string,
+ *   deny: string, windows: string, preset: string, kind: Kind, counted: string, trial: boolean,
  * }} State
  */
 
@@ -32,7 +33,7 @@ export const log = (name = '', rest = {}) => ({ name, format: '', by: '', key: '
 export function state(parts = {}) {
   return {
     view: 'replay', limits: [''], names: [], traffic: [traffic()], seed: '', callers: null, clocks: null, toml: null,
-    log: null, deny: '', windows: '', preset: '', ...parts,
+    log: null, deny: '', windows: '', preset: '', kind: 'rules', counted: '', trial: false, ...parts,
   };
 }
 
@@ -68,6 +69,9 @@ export function toHash(state) {
   put('deny', state.deny);
   put('windows', state.windows);
   put('preset', state.preset);
+  if (state.kind !== 'rules') put('kind', state.kind);
+  put('counted', state.counted);
+  if (state.trial) put('trial', 'yes');
   return params.toString();
 }
 
@@ -105,6 +109,9 @@ export function fromHash(hash) {
     deny: get('deny'),
     windows: get('windows'),
     preset: get('preset'),
+    kind: get('kind') === 'limits' ? 'limits' : 'rules',
+    counted: get('counted'),
+    trial: get('trial') === 'yes',
   });
 }
 
@@ -178,6 +185,35 @@ export function fromForm(state, form) {
 /** @param {State} state @returns {string} the file of named limits that a program reads into a struct of `Limit`s */
 export function limitsFile(state) {
   return state.limits.map((limit, i) => `${nameOf(state, i)} = ${quoted(limit)}\n`).join('');
+}
+
+/** @param {State} state @returns {string} a file with a rule for each limit: the first is enforced, the others are on trial */
+export function rulesFile(state) {
+  const cost = onlyCost(state);
+  return state.limits.map((limit, i) => {
+    const name = nameOf(state, i);
+    const fields = [`name = ${quoted(name)}`, `id = ${quoted(`${name}:{${keyOf(state)}}`)}`, `limit = ${quoted(limit)}`];
+    if (cost > 1) fields.push(`cost = ${cost}`);
+    if (state.trial || i > 0) fields.push('shadow = true');
+    return `[[rules]]\n${fields.join('\n')}\n`;
+  }).join('\n');
+}
+
+/** What rules call the parts of a log's lines. */
+const KEYS = /** @type {Record<string, string>} */ ({ '': 'address', path: 'route', referer: 'header.referer', agent: 'header.user-agent' });
+
+/** @param {State} state @returns {string} the key of the ids of rules */
+export function keyOf({ counted, log }) {
+  if (counted.trim()) return counted.trim();
+  const key = log?.key.trim().replace(/[{}|"\\]/g, '') || (KEYS[log?.by ?? ''] ?? log?.by);
+  // Lines without it are one client, as the page counts them.
+  return key === 'address' ? key : `${key}|-`;
+}
+
+/** @param {State} state @returns {number} the cost of each request of traffic, if all have the same; otherwise 1 */
+function onlyCost({ traffic, log }) {
+  const [cost, ...others] = new Set(traffic.map(({ cost }) => cost.trim()));
+  return !log && !others.length && /^\d{1,15}$/.test(cost) ? Number(cost) : 1;
 }
 
 /** @param {State} state @param {number} i @returns {string} the name of a limit, as a bare key of TOML */

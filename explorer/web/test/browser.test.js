@@ -189,13 +189,77 @@ pageTest('a change needs a second limit', async ({ page }) => {
   await says(page, /in place of sliding-log 5\/s would newly deny/);
 }, { hash: '#view=change&limit=sliding-log+5/s&shape=poisson+5/s' });
 
-pageTest('what was explored can be deployed', async ({ page }) => {
-  await page.getByText('The limits file that a program reads').click();
-  await field(page, 'name-0').fill('log in');
-  await page.waitForFunction(() => document.getElementById('limits-file')?.textContent?.startsWith('log_in = "fixed-window 60/min"\nlimit_2 = '));
+/** Saves the file that is written. @param {Page} page @returns {Promise<[string, string]>} its name and text */
+async function saved(page) {
   const [download] = await Promise.all([page.waitForEvent('download'), page.locator('#save-file').click()]);
-  assert.equal(download.suggestedFilename(), 'limits.toml');
-  assert.match(readFileSync(await download.path(), 'utf8'), /^log_in = "fixed-window 60\/min"\n/);
+  return [download.suggestedFilename(), readFileSync(await download.path(), 'utf8')];
+}
+
+pageTest('what was explored can be deployed, as rules or as limits by name', async ({ page, requests }) => {
+  const loaded = requests.length;
+  await page.getByText('The file that a program reads').click();
+  await field(page, 'name-0').fill('log in');
+  await page.getByText('[[rules]]\nname = "log_in"').waitFor();
+  await field(page, 'counted').fill('user');
+  const [name, text] = await saved(page);
+  assert.equal(name, 'rules.toml');
+  assert.match(text, /^\[\[rules\]\]\nname = "log_in"\nid = "log_in:\{user\}"\nlimit = "fixed-window 60\/min"\n\n\[\[rules\]\]\n/);
+  await field(page, 'counted').fill('user}');
+  await page.locator('#mistakes li').first().waitFor();
+  assert.match(await page.locator('#mistakes li').first().innerText(), /^rules\.toml:3:\d+: /);
+  assert.equal(await page.locator('#save-file').isVisible(), false, 'a file with mistakes is not saved');
+  await page.getByLabel('Limits by name').check();
+  assert.equal(await page.locator('#mistakes li').count(), 0);
+  const [other, limits] = await saved(page);
+  assert.equal(other, 'limits.toml');
+  assert.match(limits, /^log_in = "fixed-window 60\/min"\nlimit_2 = /);
+  assert.deepEqual(requests.slice(loaded).map((url) => new URL(url).pathname).filter((path) => path !== '/worker.js' && path !== '/core.js'), []);
+});
+
+const RULES = readFileSync(new URL('../../../rules/files/rules.toml', import.meta.url), 'utf8');
+
+/** @param {Page} page @param {string} name @param {string} text */
+const openRules = (page, name, text) => field(page, 'rules').setInputFiles({ name, mimeType: 'text/plain', buffer: Buffer.from(text) });
+
+pageTest('limits of a file of rules are tried, changed, and saved in it', async ({ page }) => {
+  await page.getByText('Limits of a file of rules').click();
+  await openRules(page, 'site.toml', RULES);
+  await page.getByText('site.toml has 4 limits to try').waitFor();
+  await says(page, /token-bucket 600\/min burst 100 admits/);
+  assert.equal(await field(page, 'limits[0]').inputValue(), 'fixed-window 5/day');
+  await page.getByRole('checkbox', { name: /^exports/ }).uncheck();
+  await page.getByText('Limit 1, requests', { exact: true }).waitFor();
+  await field(page, 'limits[0]').fill('token-bucket 77/min burst 7');
+  await says(page, /token-bucket 77\/min burst 7 admits/);
+  await page.getByText('The file that a program reads').click();
+  await page.locator('#written').getByText('requests = "token-bucket 77/min burst 7"').waitFor();
+  assert.deepEqual(await saved(page), ['site.toml', RULES.replace('60/min burst 10', '77/min burst 7')]);
+  const context = await page.evaluate(`${AXE}; axe.run().then(({ violations }) => violations.map(({ id, nodes }) => [id, nodes[0].html]))`);
+  assert.deepEqual(context, []);
+  const isBeside = () => page.evaluate(() => Number(document.querySelector('#deploy')?.getBoundingClientRect().right) <= Number(document.querySelector('#results')?.getBoundingClientRect().left));
+  assert.ok(await isBeside(), 'long lines stay within the form');
+  await page.getByRole('button', { name: 'Close the file' }).click();
+  await page.locator('#written').getByText('[[rules]]').waitFor();
+  assert.match((await saved(page))[1], /^\[\[rules\]\]\nname = "requests"\nid = "requests:\{address\}"\nlimit = "token-bucket 77/);
+});
+
+pageTest('a file of rules shows all its mistakes, and is read once it is mended', async ({ page }) => {
+  const wrong = RULES.replace('5/day', '5/fortnight').replace('shadow', 'shadwo');
+  await page.evaluate((text) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], 'rules.toml'));
+    window.dispatchEvent(new DragEvent('drop', { dataTransfer: data, bubbles: true, cancelable: true }));
+  }, wrong);
+  await page.locator('#rules-mistakes li').first().waitFor();
+  assert.deepEqual(await page.locator('#rules-mistakes li').allInnerTexts(), [
+    'rules.toml:3:27: expected a duration such as 60s, 5min, 1h30m or day, found "fortnight"',
+    'rules.toml:40:1: unknown key `shadwo` of a rule: did you mean `shadow`?',
+  ]);
+  await openRules(page, 'rules.yaml', 'rules:\n- { name: a, id: all, limit: fixed-window 7/s }\n');
+  await says(page, /fixed-window 7\/s admits/);
+  assert.equal(await page.locator('#rules-mistakes li').count(), 0);
+  await field(page, 'rules').setInputFiles({ name: 'rules.json', mimeType: 'text/plain', buffer: Buffer.from([0xff, 0xfe]) });
+  await page.getByText('rules.json: not UTF-8: expected text').waitFor();
 });
 
 pageTest('the shipped scripts run too, and agree', async ({ page, requests }) => {

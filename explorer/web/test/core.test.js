@@ -1,15 +1,16 @@
 // The module under Node: what it answers is what the command line prints, and it is small and quick.
 
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { core, needsZones } from '../core.js';
 import { PRESETS } from '../presets.js';
-import { fromForm, fromHash, log as logOf, question, state, toHash, toToml, traffic, wrongField } from '../state.js';
+import * as ruled from '../rules.js';
+import { fromForm, fromHash, log as logOf, question, rulesFile, state, toHash, toToml, traffic, wrongField } from '../state.js';
 
 const DIST = new URL('../../dist/', import.meta.url);
 const SIM = new URL('../../../sim/', import.meta.url);
@@ -115,6 +116,110 @@ test('the scripts in the Lua of a page decide, write and cost what they do in C 
   assert.match(asked({ verb: 'verify', toml: 'limits = ["sliding-log 5/s"]\ntraffic = { shape = "poisson 5/s" }' }), /there is no Lua/);
 });
 
+const scratch = mkdtempSync(join(tmpdir(), 'lockage-explorer-'));
+after(() => rmSync(scratch, { recursive: true }));
+
+/** Checks a file of rules by the command line. @param {string} name @param {string} text @returns {string[]} its mistakes */
+function checked(name, text) {
+  writeFileSync(join(scratch, name), text);
+  const { status, stderr } = spawnSync(PROGRAM, ['rules', name, '--check'], { cwd: scratch, encoding: 'utf8' });
+  const lines = stderr.trim().split('\n').filter((line) => line.startsWith(`${name}:`));
+  assert.equal(status, lines.length ? 1 : 0, stderr);
+  return lines;
+}
+
+/** @param {ruled.RulesFile} file @param {import('../state.js').State} [tried] @returns {ruled.Answer} */
+const rules = (file, tried) => JSON.parse(asked(ruled.question(file, tried)));
+
+test('rules that the page writes have no mistakes by the command line', () => {
+  const limits = ['fixed-window 60/min', 'calendar-window 100/day', 'requests: sliding-log 3/7s + tokens: fixed-window 20/h'];
+  const of = traffic('poisson 5/s', { cost: '2' });
+  const states = [...PRESETS.map((preset) => preset.state),
+    state({ limits, names: ['log in', '', 'é'], traffic: [of, of] }), state({ limits, counted: 'user|anonymous', trial: true }),
+    ...['', 'user', 'path', 'referer', 'agent', 'status'].map((by) => state({ limits, log: logOf('a.log', { by }) })),
+    state({ limits, log: logOf('a.csv', { key: ' {a|b}"c\\ ' }), traffic: [of] })];
+  for (const one of states) {
+    const text = rulesFile(one);
+    assert.deepEqual(checked('rules.toml', text), [], text);
+    const read = rules({ name: 'rules.toml', text });
+    assert.deepEqual([read.mistakes, read.text, read.given.length], [[], text, one.limits.length], text);
+  }
+  assert.equal(rulesFile(state({ limits: limits.slice(0, 2), names: ['log in', ''], traffic: [of, of] })), `[[rules]]
+name = "log_in"
+id = "log_in:{address}"
+limit = "fixed-window 60/min"
+cost = 2
+
+[[rules]]
+name = "limit_2"
+id = "limit_2:{address}"
+limit = "calendar-window 100/day"
+cost = 2
+shadow = true
+`);
+  assert.match(rulesFile(state({ limits, trial: true, log: logOf('a.log', { by: 'path' }), traffic: [of] })), /^\[\[rules\]\]\nname = "limit_1"\nid = "limit_1:\{route\|-\}"\nlimit = "fixed-window 60\/min"\nshadow = true\n/);
+});
+
+test('a rule that the page writes denies on a log what its limit denies in the page', () => {
+  const path = new URL('traces/sample.log', SIM).pathname;
+  file = readFileSync(path);
+  ['', 'user', 'path', 'agent', 'status'].forEach((by, i) => {
+    const one = state({ limits: ['fixed-window 2/10s'], log: logOf('sample.log', { by }) });
+    const { limiters: [{ denied }] } = JSON.parse(asked(/** @type {object} */ (question(one, 200 + i))));
+    writeFileSync(join(scratch, 'one.toml'), rulesFile(one));
+    const replayed = JSON.parse(printed('replay', path, '--rules', join(scratch, 'one.toml')));
+    assert.equal(replayed.denied, denied, by);
+    assert.ok(denied > 0, by);
+  });
+});
+
+test('limits of a file of rules are tried, and written into it where they changed', () => {
+  const page = readFileSync(new URL('../../../docs/rules.md', import.meta.url), 'utf8');
+  const [, book] = /```toml\n([^`]*)```/.exec(page) ?? [];
+  const folder = new URL('../../../rules/files/', import.meta.url);
+  const files = readdirSync(folder).map((name) => ({ name, text: readFileSync(new URL(name, folder), 'utf8') }));
+  assert.ok(files.length > 3 && files.some(({ text }) => text === book));
+  for (const file of files) {
+    const read = rules(file);
+    assert.deepEqual([read.mistakes, read.text], [[], file.text], file.name);
+    const tried = ruled.opened(state(), read.given);
+    assert.equal(tried.limits.length, Math.min(read.given.length, 4));
+    assert.ok(!('error' in JSON.parse(asked(/** @type {object} */ (question({ ...tried, traffic: [traffic('poisson 5/s')] }, null))))), file.name);
+    assert.equal(rules(file, tried).text, file.text, 'nothing was changed');
+    // Each is twice as many, so that no cost is above one.
+    const limits = tried.limits.map((limit) => limit.replaceAll(/\d+(?=\/)/g, (number) => String(2 * Number(number))));
+    const { text, mistakes } = rules(file, { ...tried, limits });
+    assert.deepEqual(mistakes, []);
+    assert.deepEqual(checked(file.name, text ?? ''), []);
+    const lines = (text ?? '').split('\n');
+    const changed = file.text.split('\n').filter((line, i) => line !== lines[i]);
+    assert.equal(changed.length, limits.length, changed.join('\n'));
+  }
+  const { given } = rules({ name: 'rules.toml', text: book });
+  assert.deepEqual(given.map(({ name }) => name), ['exports', 'requests', 'requests · pro', 'chat']);
+  const tried = ruled.opened(state(), given);
+  const without = ruled.toggled(tried, given[1]);
+  assert.deepEqual(without.names, ['exports', 'requests · pro', 'chat']);
+  assert.deepEqual(ruled.toggled(without, given[1]).names, ['exports', 'requests · pro', 'chat', 'requests']);
+  assert.deepEqual(ruled.toggled(state(), given[0]).limits, [given[0].limit]);
+  const text = rules({ name: 'rules.toml', text: book }, { ...tried, limits: ['fixed-window 9/day', ...tried.limits.slice(1)] }).text;
+  assert.equal(text, book.replace('fixed-window 5/day', 'fixed-window 9/day'));
+});
+
+test('all mistakes of a file of rules are those that the command line prints', () => {
+  const rule = 'name = "a"\nid = "a:{user"\nlimit = "fixed-window 5/fortnight"\nshadwo = true\n';
+  for (const [name, text, count] of /** @type {[string, string, number][]} */ ([
+    ['wrong.toml', `[[rules]]\n${rule}\n[[rules]]\nname = "a"\n`, 6], ['syntax.toml', '[[rules]]\nname = \nid = 5 5\n', 2],
+    ['wrong.yaml', 'rules:\n- { name: é, limit: few }\n- { nam: b }\n', 6], ['wrong.json', '{"rules": [{"name": 5}]}', 3], ['syntax.json', '{"rules": [}', 1],
+  ])) {
+    const { text: written, mistakes } = rules({ name, text });
+    assert.equal(written, null);
+    assert.deepEqual(mistakes, checked(name, text));
+    assert.equal(mistakes.length, count, mistakes.join('\n'));
+    assert.ok(mistakes.every((line) => /:\d+:\d+: /.test(line)), mistakes.join('\n'));
+  }
+});
+
 test('the answer of each preset is what there is to see', () => {
   assert.equal(PRESETS.length, 7);
   for (const preset of PRESETS) {
@@ -130,6 +235,7 @@ test('every state comes back from its URL', () => {
     view: 'change', limits: ['', 'a + b & c=d#', 'ü'], names: ['', 'login', ''], seed: '7', deny: '5%', windows: '1s, 1min',
     traffic: [traffic('poisson 5/s', { name: 'user' }), traffic('', { after: '2min' }), traffic('x')],
     callers: { wait: '', 'round-trip': '1ms', processes: '3', jitter: false }, clocks: { nodes: '8', skew: '', 'drift-ppm': '1' },
+    kind: 'limits', counted: 'user|-', trial: true,
   });
   const log = state({ log: logOf('a&b.gz', { format: 'csv', by: 'user', key: 'x', trust: '10.0.0.0/8', ipv6_prefix: '56' }), toml: null });
   for (const one of [odd, log, state({ toml: 'limits = []\n# "é"' }), ...PRESETS.map(({ state }) => state)]) {
@@ -160,8 +266,8 @@ test('an error is of the field that it comes from', () => {
   wrong({ view: 'advise', windows: 'soon' }, 'windows');
 });
 
-test('the first file has at most 1,010,000 bytes; what 10,000 requests take is told', (context) => {
-  assert.ok(statSync(new URL('explorer.wasm', DIST)).size <= 1_010_000);
+test('the first file has at most 1,200,000 bytes; what 10,000 requests take is told', (context) => {
+  assert.ok(statSync(new URL('explorer.wasm', DIST)).size <= 1_200_000);
   const toml = 'limits = ["token-bucket 100/min burst 20"]\ntraffic = { shape = "constant 100/s", duration = "100s", keys = 100 }';
   const times = Array.from({ length: 9 }, () => {
     const begun = performance.now();
