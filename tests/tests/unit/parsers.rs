@@ -9,7 +9,7 @@ use proptest::prelude::*;
 mod checks;
 
 /// Valid inputs, for changes in one place.
-const RIGHT: [&str; 15] = [
+const RIGHT: [&str; 16] = [
     "sliding-log 3/7s + fixed-window 20/3600s",
     "token-bucket 8 every 2s burst 8 per client kept 1h",
     "F1 10 60000000 1763700000123456 3",
@@ -25,6 +25,7 @@ const RIGHT: [&str; 15] = [
     "flash-crowd 2/s peak 200/s at 2min half-life 30s",
     "500 zipf 1.1",
     "1:95% 10:5%",
+    "[[rules]]\nname = \"a\"\nid = \"a:{user}\"\nlimit = \"fixed-window 5/s\"\n",
 ];
 
 fn data() -> impl Strategy<Value = Vec<u8>> {
@@ -54,6 +55,7 @@ proptest! {
         checks::replies(&data);
         checks::traces(&data);
         checks::scenarios(&data);
+        checks::rules(&data);
     }
 }
 
