@@ -68,10 +68,12 @@ impl Denials {
     }
 
     /// Learns from the store's answer. A denial for want of an early turn does not hold for callers that take a later
-    /// one.
+    /// one. That of a blocked key has no turn, and may be for want of one too.
     pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
         for (cost, decision) in ask.costs.iter().zip(answer.decisions()) {
-            let is_for_all = |latest| decision.is_allowed() || decision.turn_after <= latest;
+            let is_for_all = |latest| {
+                decision.is_allowed() || !decision.is_blocked() && decision.turn_after <= latest
+            };
             if ask.latest_turn.is_none_or(is_for_all) {
                 self.learn(ask.key, ask.source, ticket, cost, decision);
             }

@@ -44,10 +44,13 @@ impl Plan {
         Work::Keep { least_us, wait_us, for_us: for_us.min(least_us * 2), end }
     }
 
-    /// Returns whether a lock may be kept until its lease ends, which notifies nobody.
+    /// Returns whether a lock may be held until its lease or its longest time ends, which notifies nobody.
     pub(super) fn is_kept_to_the_end(&self) -> bool {
         self.works().any(|work| match work {
             Work::Keep { least_us, .. } => least_us + least_us / 500 + 20 * MILLI >= self.lease_us,
+            Work::Hold { for_us, .. } => {
+                self.terms.longest_us.is_some_and(|most_us| for_us >= most_us)
+            }
             _ => false,
         })
     }
