@@ -343,6 +343,19 @@ async fn a_wait_that_cannot_fit_is_still_given_up_at_once() {
     assert!(limiter.acquire_within("id", 9, SECOND * 10).await.unwrap().is_allowed());
 }
 
+/// D1: a caller with little time is denied for want of an early turn as well as for a block. Others take a later turn.
+#[tokio::test(start_paused = true)]
+async fn a_denial_by_a_block_is_not_for_want_of_a_turn_for_others() {
+    let limit = "leaky-bucket 1/3s queue 7";
+    let (limiter, store) = limiter(limit);
+    assert!(allowed(&limiter, 2).await);
+    _ = limiter_on(&store, limit).block("id", SECOND * 9 / 10).await.unwrap();
+    let denied = limiter.acquire_within("id", 1, SECOND).await.unwrap();
+    assert!(denied.is_blocked() && denied.retry_after() > Some(SECOND * 2));
+    advance(SECOND).await;
+    assert!(allowed(&limiter, 2).await);
+}
+
 /// Callers that block have it too.
 #[test]
 fn blocking_callers_are_answered_here() {
