@@ -18,18 +18,22 @@ use crate::rejection::Rejection;
 /// ```
 /// use std::sync::Arc;
 ///
-/// use lockage::MemoryLimiter;
+/// use lockage::Limiter;
+/// use lockage_memory::MemoryStore;
 /// use lockage_rules::{Format, Request, Rules};
 /// use lockage_tower::{Fields, RuleFields};
 ///
 /// let file = "rules: [{ name: users, id: 'user:{user}', limit: fixed-window 100/min }]";
 /// let rules = Arc::new(Rules::parse(file, Format::Yaml)?);
 /// let [matched] = &rules.matches(&Request::new().user("ann"))[..] else { panic!("one matches") };
-/// let decision = MemoryLimiter::new("fixed-window 100/min".parse()?).try_acquire(&matched.id, 3)?;
+/// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
+/// let limiter = Limiter::new(MemoryStore::new(), "fixed-window 100/min".parse()?);
+/// let decision = limiter.try_acquire(&matched.id, 3).await?;
 /// let fields = RuleFields::new(Fields::DRAFT_11);
 /// let fields: Vec<_> = fields.of(&rules, &[(matched, Some(&decision))], None).collect();
 /// assert_eq!(fields[0].1, r#""users";q=100;w=60"#);
 /// assert_eq!(fields[1].1, r#""users";r=97;t=60"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(()) })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
