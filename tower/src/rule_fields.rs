@@ -27,7 +27,8 @@ use crate::rejection::Rejection;
 /// let rules = Arc::new(Rules::parse(file, Format::Yaml)?);
 /// let [matched] = &rules.matches(&Request::new().user("ann"))[..] else { panic!("one matches") };
 /// # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-/// let limiter = Limiter::new(MemoryStore::new(), "fixed-window 100/min".parse()?);
+/// let limit = "fixed-window 100/min".parse()?;
+/// let limiter = Limiter::new(MemoryStore::new(), limit).with_prefix("rules")?;
 /// let decision = limiter.try_acquire(&matched.id, 3).await?;
 /// let fields = RuleFields::new(Fields::DRAFT_11);
 /// let fields: Vec<_> = fields.of(&rules, &[(matched, Some(&decision))], None).collect();
@@ -57,12 +58,10 @@ impl RuleFields {
         met: &[(&Matched, Option<&Decision>)],
         denied: Option<usize>,
     ) -> impl Iterator<Item = (HeaderName, HeaderValue)> + use<> {
-        let is_none = self.answers.fields == Fields::NONE;
-        let met = if is_none { &[] } else { met };
-        let known = self.policies(rules);
-        let fields = match denied.filter(|_| !met.is_empty()) {
-            Some(at) => known.denied(self.answers, met, at).1,
-            None => known.admitted(self.answers, met),
+        let fields = match denied {
+            _ if self.answers.fields == Fields::NONE => AllFields::default(),
+            Some(at) => self.policies(rules).denied(self.answers, met, at).1,
+            None => self.policies(rules).admitted(self.answers, met),
         };
         fields.into_iter()
     }
