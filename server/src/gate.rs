@@ -10,7 +10,7 @@ use lockage::limiter::{Origin, RequestId};
 use lockage::runtime::Tokio;
 use lockage::{AnyStore, Decision, Error, RetryStore, Verdict};
 use lockage_rules::{
-    Costs, LiveRules, Matched, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
+    Costs, LiveRules, Matched, Met, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
 };
 use lockage_tower::{Fields, RuleFields};
 use tokio_util::task::TaskTracker;
@@ -248,17 +248,20 @@ impl Inner {
 
     /// Gives back a decision that nobody has taken.
     async fn give_back(&self, decided: &RuleDecision) {
-        metrics::counter!("lockage.server.given_back").increment(1);
-        for met in &decided.met {
-            let Some(decision) = &met.decision else { continue };
-            let is_charged = decision.is_allowed() && !met.matched.rule.shadow;
-            if !is_charged || decision.origin == Origin::Fallback {
-                continue;
-            }
-            let Matched { id, costs, .. } = &met.matched;
-            let rule = &met.matched.rule.name;
-            let (Costs::One(cost), Ok(limiter)) = (costs, self.limiter.limiter(&met.matched))
-            else {
+        let is_given_back = |met: &&Met| {
+            let rule = &met.matched.rule;
+            let is_charged = |it: &Decision| it.is_allowed() && it.origin != Origin::Fallback;
+            // The cost of an overdraft is there already, whoever hears of the charge.
+            met.decision.as_ref().is_some_and(is_charged) && !rule.shadow && !rule.overdraft
+        };
+        let mut given_back = decided.met.iter().filter(is_given_back).peekable();
+        if given_back.peek().is_some() {
+            metrics::counter!("lockage.server.given_back").increment(1);
+        }
+        for Met { matched, .. } in given_back {
+            let Matched { id, costs, .. } = matched;
+            let rule = &matched.rule.name;
+            let (Costs::One(cost), Ok(limiter)) = (costs, self.limiter.limiter(matched)) else {
                 tracing::warn!(rule, "a cost by part was charged, and its answer came too late");
                 continue;
             };

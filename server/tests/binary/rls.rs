@@ -78,11 +78,18 @@ async fn responses_have_the_fields_that_are_chosen() {
     assert_eq!(headers(&ask(&server, None).await), []);
 }
 
+const OVERDRAFT: &str = r#"
+[[rules]]
+name = "tokens"
+id = "{user}"
+limit = "token-bucket 100/h burst 100"
+overdraft = true
+"#;
+
 /// D11: a cost that is reported once the stream is done is owed, and a look finds that.
 #[tokio::test]
 async fn a_cost_that_is_reported_afterwards_is_owed() {
-    let rules = "[[rules]]\nname = \"tokens\"\nid = \"{user}\"\nlimit = \"token-bucket 100/h burst 100\"\noverdraft = true\n";
-    let server = Running::start(rules, &[]);
+    let server = Running::start(OVERDRAFT, &[]);
     let ask = async |hits| {
         let mut asked = descriptor(&[("user", "1")]);
         asked.hits_addend = Some(hits);
@@ -216,6 +223,28 @@ async fn an_answer_that_is_too_late_is_unavailable_and_charges_nothing() {
         assert!(begin.elapsed() < Duration::from_secs(30), "{seen}\n{metrics}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// D11: the cost of an overdraft stays charged, also if nobody has waited for the answer.
+#[tokio::test]
+async fn a_late_charge_of_an_overdraft_stays() {
+    let redis = Server::start();
+    let [server, other] =
+        [(); 2].map(|()| Running::start(OVERDRAFT, &["--store", &redis.url(), "--timeout", "10s"]));
+    let ask = json!({"values": {"user": "1"}});
+    assert_eq!(server.post("/v1/peek", ask.clone()).await.1["limits"][0]["remaining"], 100);
+    redis.freeze();
+    let mut asked = descriptor(&[("user", "1")]);
+    asked.hits_addend = Some(30);
+    let late = server.ask(request("llm", vec![asked]), Some(Duration::from_millis(300))).await;
+    assert!(late.is_err());
+    redis.thaw();
+    // All that is under way is done by its end.
+    server.signal("-TERM");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    let (_, seen) = other.post("/v1/peek", ask).await;
+    assert_eq!(seen["limits"][0]["remaining"], 70, "{seen}");
 }
 
 #[tokio::test]
