@@ -144,47 +144,46 @@ async fn a_rule_with_an_overdraft_charges_what_does_not_fit() {
     let rules = rules(
         "
         costs: { tokens: 1 }
+        defaults: { cost: tokens }
         rules:
-          - { name: tokens, id: tokens, limit: token-bucket 100/min, cost: tokens, overdraft: true }
-          - { name: trial, id: trial, limit: token-bucket 9/min, cost: tokens, overdraft: true, shadow: true }
-          - { name: calls, when: { call: true }, id: calls, limit: fixed-window 2/min }
+          - { name: tokens, id: tokens, limit: token-bucket 100/min, overdraft: true }
+          - { name: trial, id: trial, limit: token-bucket 9/min, overdraft: true, shadow: true }
+          - { name: stored, when: { stored: true }, id: stored, limit: token-bucket 50/min, stored: true, overdraft: true }
+          - { name: calls, when: { call: true }, id: calls, limit: fixed-window 2/min, cost: 1 }
         ",
     );
     let (failing, store) = store();
     let limiter = RuleLimiter::new(store.clone(), paused_memory());
-    let owed = async |tokens: u64| {
-        let peek = Limiter::new(&store, "token-bucket 100/min".parse().unwrap());
-        !peek.peek("tokens", 1).await.unwrap().is_allowed() && tokens > 0
+    let ask = async |key: &'static str, tokens| {
+        let request = Request::new().with(key, "1").cost("tokens", tokens);
+        limiter.decide(rules.matches(&request)).await
     };
-    let ask = async |request: Request<'static>, tokens| {
-        limiter.decide(rules.matches(&request.cost("tokens", tokens))).await
-    };
-    let call = || Request::new().with("call", "1");
-    assert_eq!(outcome(&ask(call(), 60).await.unwrap()), (Some("calls"), true));
-    assert!(!owed(60).await);
-    let decided = ask(Request::new(), 70).await.unwrap();
+    let tokens = async || left(&store, "tokens", "token-bucket 100/min").await;
+    assert_eq!(outcome(&ask("call", 60).await.unwrap()), (Some("calls"), true));
+    assert_eq!(tokens().await, 40);
+    let decided = ask("stored", 70).await.unwrap();
     assert_eq!(outcome(&decided), (Some("tokens"), true));
-    let remaining = |at: usize| decided.met[at].decision.as_ref().map(|it| it.remaining);
-    assert_eq!((remaining(0), remaining(1)), (Some(0), Some(0)));
-    // 30 are owed.
-    assert!(owed(130).await);
+    let remaining = decided.met.iter().map(|met| met.decision.as_ref().unwrap().remaining);
+    assert_eq!(remaining.collect::<Vec<_>>(), [0, 0, 0]);
+    // 30 are owed, and 20 under the stored limit.
     tokio::time::advance(60 * SECOND).await;
-    assert_eq!(left(&store, "tokens", "token-bucket 100/min").await, 70);
+    assert_eq!(tokens().await, 70);
+    let stored = Limiter::stored(&store, StoredLimits::new());
+    assert_eq!(stored.peek("stored", 0).await.unwrap().remaining, 30);
 
     // A request that others deny owes nothing.
-    for is_allowed in [true, true, false] {
-        let tokens = if is_allowed { 0 } else { 60 };
-        let decided = ask(call(), tokens).await.unwrap();
+    for (tokens, is_allowed) in [(0, true), (0, true), (60, false)] {
+        let decided = ask("call", tokens).await.unwrap();
         assert_eq!(outcome(&decided), (Some("calls"), is_allowed));
     }
-    assert_eq!(left(&store, "tokens", "token-bucket 100/min").await, 70);
+    assert_eq!(tokens().await, 70);
 
     // An error says that nothing is charged.
     failing.next([Fate::Misconfigured]);
-    assert!(matches!(ask(Request::new(), 5).await, Err(Error::Store(_))));
+    assert!(matches!(ask("none", 5).await, Err(Error::Store(_))));
     tokio::time::advance(60 * SECOND).await;
     failing.next([Fate::Answered, Fate::Misconfigured]);
-    let decided = ask(call(), 5).await.unwrap();
+    let decided = ask("call", 5).await.unwrap();
     assert_eq!(outcome(&decided), (Some("calls"), true));
     assert!(decided.met[0].decision.is_none());
 }
