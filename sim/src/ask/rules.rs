@@ -32,7 +32,7 @@ struct Named {
     limit: String,
 }
 
-/// Rules and tiers are told apart by a character that rules cannot have in their names.
+/// Rules and tiers are distinguished by a character that rules cannot have in their names.
 fn name_of(given: &GivenLimit) -> String {
     let rule = &given.rules[0];
     given.tier.as_ref().map_or_else(|| rule.clone(), |tier| format!("{rule} · {tier}"))

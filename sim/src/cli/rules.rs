@@ -211,6 +211,7 @@ struct Meets {
     limit: String,
     costs: Vec<u64>,
     shadow: bool,
+    overdraft: bool,
     fallback: Option<String>,
     priority: &'static str,
 }
@@ -231,6 +232,7 @@ impl Meets {
                 Costs::Parts(costs) => costs.to_vec(),
             },
             shadow: rule.shadow,
+            overdraft: rule.overdraft,
             fallback: rule.fallback.map(|fallback| match fallback {
                 RuleFallback::Open => "open".to_owned(),
                 RuleFallback::Closed => "closed".to_owned(),
@@ -244,9 +246,10 @@ impl Meets {
     /// Returns the settings that are not the usual ones.
     fn remarks(&self) -> String {
         let shadow = self.shadow.then(|| ", shadow".to_owned());
+        let overdraft = self.overdraft.then(|| ", overdraft".to_owned());
         let fallback = self.fallback.as_ref().map(|fallback| format!(", fallback {fallback}"));
         let priority = (self.priority != "normal").then(|| format!(", priority {}", self.priority));
-        [shadow, fallback, priority].into_iter().flatten().collect()
+        [shadow, overdraft, fallback, priority].into_iter().flatten().collect()
     }
 }
 
