@@ -6,7 +6,7 @@ use super::exempt::Exempt;
 use super::holders::{Known, outlasts};
 use super::kind::{Fault, Kind, fault};
 use super::{Oracle, Times};
-use crate::simulation::plan::{MILLI, Plan, SECOND, What};
+use crate::simulation::plan::{Plan, What};
 use crate::simulation::store::LOCK;
 
 const HELD: What = What::Lock { is_fair: false };
@@ -32,7 +32,7 @@ struct Candidate {
 
 impl Leaders {
     pub(super) fn new(plan: &Plan) -> Self {
-        let poll_us = if plan.terms.wake_ups { SECOND } else { 100 * MILLI };
+        let poll_us = plan.usual_poll_us();
         Leaders {
             candidates: BTreeMap::new(),
             newest: 0,

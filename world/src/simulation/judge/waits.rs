@@ -114,8 +114,8 @@ impl Bounds {
     fn new(plan: &Plan) -> Self {
         let Network { least_us, most_us, late, .. } = plan.network;
         let timeout_us = plan.timeout_us;
-        let usual_us = if plan.terms.wake_ups { 1000 * MILLI } else { 100 * MILLI };
-        let poll_us = plan.terms.poll_us.filter(|_| plan.terms.wake_ups).unwrap_or(usual_us);
+        let poll_us = plan.terms.poll_us.filter(|_| plan.terms.wake_ups);
+        let poll_us = poll_us.unwrap_or(plan.usual_poll_us());
         let calls_us = 16 * most_us + 10 * MILLI;
         let is_plain = plan.is_calm() && least_us == most_us && !plan.terms.replicas;
         let wanted = |side| {

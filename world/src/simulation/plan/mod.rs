@@ -403,6 +403,11 @@ impl Plan {
         self.jobs.iter().map(|job| job.work)
     }
 
+    /// Returns the poll of the locks of a client that has no other.
+    pub(in crate::simulation) fn usual_poll_us(&self) -> u64 {
+        if self.terms.wake_ups { SECOND } else { 100 * MILLI }
+    }
+
     /// Returns how many jobs there are.
     pub(super) fn jobs(&self) -> usize {
         self.jobs.len()

@@ -72,8 +72,7 @@ impl Plan {
     /// Returns how long the grants and places in line of an ended process last, at most: a lease, or half as long again as
     /// two polls and a call.
     pub fn left_us(&self) -> u64 {
-        let poll_us = if self.terms.wake_ups { SECOND } else { 100 * MILLI };
-        let place_us = 2 * poll_us + self.timeout_us;
+        let place_us = 2 * self.usual_poll_us() + self.timeout_us;
         self.lease_us.max(place_us + place_us / 2)
     }
 
