@@ -11,8 +11,9 @@ use std::time::Duration;
 ///
 /// Each key has one remembered denial, that of the smallest cost. It answers `try_acquire`, `acquire_within` and
 /// `try_acquire_each`. All decisions of the store update it, except those for an `acquire_within` in a queue, whose
-/// turn may only have been too late for that caller, also once a block ends. Decisions of a [`Fallback`](crate::Fallback) do not. A request
-/// under a caller's own id ([`try_acquire_once`](crate::Limiter::try_acquire_once)) always goes to the store, which may remember it.
+/// turn may only have been too late for that caller, also once a block ends. Decisions of a
+/// [`Fallback`](crate::Fallback) do not. A request under a caller's own id
+/// ([`try_acquire_once`](crate::Limiter::try_acquire_once)) always goes to the store, which may remember it.
 ///
 /// # Limitations
 ///

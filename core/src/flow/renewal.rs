@@ -157,8 +157,8 @@ impl<K: Clone + Ord> Renewals<K> {
     }
 
     /// Returns the plan at `now`, with at most this many renewals. Each of them is under way until
-    /// [`renewed`](Self::renewed), [`failed`](Self::failed), [`given_up`](Self::given_up) or [`stop`](Self::stop), and for `timeout` at most: without
-    /// a result by then, it is due again.
+    /// [`renewed`](Self::renewed), [`failed`](Self::failed), [`given_up`](Self::given_up) or [`stop`](Self::stop), and
+    /// for `timeout` at most: without a result by then, it is due again.
     pub fn plan(&mut self, now: Duration, most: usize, timeout: Duration) -> Plan<K> {
         let (mut renew, mut lost) = (Vec::new(), Vec::new());
         while let Some((at, key)) = self.under_way.first().cloned()

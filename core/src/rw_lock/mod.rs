@@ -20,8 +20,8 @@
 //! other would wait forever. An owner that writes may also read, and keep that when it releases the write: other
 //! readers are let in only then.
 //!
-//! Readers do not starve writers: a refused writer that says that it will be back keeps new readers out until then, or until
-//! another writer is granted.
+//! Readers do not starve writers: a refused writer that says that it will be back keeps new readers out until then, or
+//! until another writer is granted.
 //!
 //! **Limitations.** Writers have no order, and a failover that loses an acknowledged grant ends exclusion.
 //!

@@ -200,7 +200,7 @@ fn stopped_leases_keep_their_deadline_until_forgotten() {
     assert_eq!((renewals.deadline(&1), renewals.is_empty()), (None, true));
 }
 
-/// L6: another thread makes a renewal that was given up at once, also if it leaves renewals to their own thread for a while.
+/// L6: a renewal that was given up is made at once, also by a thread that leaves renewals to their own one for a while.
 #[test]
 fn a_renewal_that_was_given_up_is_due_at_once() {
     let mut renewals = watching(&[1]);
