@@ -249,4 +249,28 @@ impl Decision {
             Verdict::Allowed | Verdict::Never => None,
         }
     }
+
+    /// Returns the reply of redis-cell's `CL.THROTTLE`: 1 if the request is limited, else 0; the capacity; the remaining
+    /// cost; the seconds until another try, or -1 if it was admitted, or never can be; the seconds until the limiter is as
+    /// if never used. Seconds are rounded up.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use lockage_core::{Decision, Verdict};
+    ///
+    /// let wait = Duration::from_millis(1500);
+    /// let denied = Decision::new(Verdict::denied(wait), 20, 0, 30 * wait);
+    /// assert_eq!(denied.to_redis_cell(), [1, 20, 0, 2, 45]);
+    /// ```
+    pub fn to_redis_cell(&self) -> [i64; 5] {
+        let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let seconds = |span: Duration| whole(span.as_secs() + u64::from(span.subsec_nanos() > 0));
+        [
+            (!self.is_allowed()).into(),
+            whole(self.limit),
+            whole(self.remaining),
+            self.retry_after().map_or(-1, seconds),
+            seconds(self.reset_after),
+        ]
+    }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderName, HeaderValue};
 use lockage::limiter::{Origin, RequestId};
 use lockage::runtime::Tokio;
-use lockage::{AnyStore, Decision, Error, RetryStore, Verdict};
+use lockage::{AnyStore, Decision, Error, RetryStore};
 use lockage_rules::{
     Costs, LiveRules, Matched, Met, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
 };
@@ -269,14 +269,6 @@ impl Inner {
                 tracing::warn!(rule, %error, "a cost was charged, its answer came too late, and it stays charged");
             }
         }
-    }
-}
-
-/// Returns the time after which a denied request can be admitted.
-pub(crate) fn retry_after(decision: &Decision) -> Option<Duration> {
-    match decision.verdict {
-        Verdict::Denied { retry_after, .. } => Some(retry_after),
-        Verdict::Allowed | Verdict::Never => None,
     }
 }
 

@@ -1,22 +1,26 @@
 //! The protocol of Redis, with the command of redis-cell: `CL.THROTTLE key max_burst count period [quantity]`.
 
+use std::pin::pin;
 use std::time::Duration;
 
+use lockage::Decision;
 use lockage::limiter::TokenBucket;
 use lockage::observer::ErrorKind;
-use lockage::{Decision, Verdict};
 use lockage_rules::RuleLimit;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::error::Failure;
-use crate::gate::{Asked, Gate, Outcome, Own, seconds};
-use crate::serve::Connection;
+use crate::gate::{Asked, Gate, Outcome, Own};
+use crate::serve::{Bounds, Connection};
 
 /// The most words of a command, and the most bytes of one.
 const MOST_WORDS: usize = 64;
 const LONGEST_WORD: usize = 4096;
+
+/// The bytes that are read at once: some dozens of commands.
+const READ: usize = 4096;
 
 /// Serves a connection until it ends, or has no request under way when serving ends.
 pub(crate) async fn serve(stream: TcpStream, connection: Connection, gate: Gate) {
@@ -28,12 +32,10 @@ pub(crate) async fn serve(stream: TcpStream, connection: Connection, gate: Gate)
     }
 }
 
-async fn talk(
-    mut stream: impl AsyncRead + AsyncWrite + Unpin,
-    mut connection: Connection,
-    gate: Gate,
-) {
-    let (mut read, mut write, mut start) = (Vec::new(), Vec::new(), 0);
+async fn talk(mut stream: impl AsyncRead + AsyncWrite + Unpin, connection: Connection, gate: Gate) {
+    let Connection { bounds: Bounds { patience, .. }, mut stop, .. } = connection;
+    let mut stops = pin!(stop.wait_for(|stops| *stops));
+    let (mut read, mut write, mut start) = (Vec::with_capacity(READ), Vec::new(), 0);
     loop {
         let mut ends = false;
         loop {
@@ -52,7 +54,7 @@ async fn talk(
                 break;
             }
         }
-        let written = timeout(connection.bounds.patience, stream.write_all(&write)).await;
+        let written = timeout(patience, stream.write_all(&write)).await;
         if ends || !matches!(written, Ok(Ok(()))) {
             let _ = stream.shutdown().await;
             return;
@@ -60,17 +62,20 @@ async fn talk(
         write.clear();
         read.drain(..start);
         start = 0;
-        // A command that has begun is awaited only so long; an idle connection may stay.
         let has_begun = !read.is_empty();
         if has_begun && matches!(command(&read), Ok(Some(_))) {
             continue;
         }
-        let patience = if has_begun { connection.bounds.patience } else { Duration::MAX };
-        let more = tokio::select! {
-            more = timeout(patience, stream.read_buf(&mut read)) => more,
-            _ = connection.stop.wait_for(|stops| *stops) => return,
+        // A command that has begun is awaited only so long; an idle connection may stay.
+        let more = async {
+            let more = stream.read_buf(&mut read);
+            if has_begun { timeout(patience, more).await.unwrap_or(Ok(0)) } else { more.await }
         };
-        if !matches!(more, Ok(Ok(1..))) {
+        let more = tokio::select! {
+            more = more => more,
+            _ = &mut stops => return,
+        };
+        if !matches!(more, Ok(1..)) {
             return;
         }
     }
@@ -234,17 +239,8 @@ fn whole(text: &[u8], name: &str) -> Result<u64, String> {
     number(text).ok_or_else(|| format!("{name} is no whole number: {}", text.escape_ascii()))
 }
 
-/// Returns a decision as redis-cell does: whether it is limited, the capacity, what remains, and in seconds, rounded up, the
-/// time until another try (-1 if it is admitted) and until the bucket is full.
 fn reply(decision: &Decision) -> String {
-    let (limited, retry_after) = match decision.verdict {
-        Verdict::Allowed => (0, -1),
-        Verdict::Denied { retry_after, .. } => (1, seconds(retry_after) as i64),
-        // redis-cell has no word for it.
-        Verdict::Never => (1, -1),
-    };
-    let Decision { limit, remaining, reset_after, .. } = decision;
-    let reset_after = seconds(*reset_after);
+    let [limited, limit, remaining, retry_after, reset_after] = decision.to_redis_cell();
     format!("*5\r\n:{limited}\r\n:{limit}\r\n:{remaining}\r\n:{retry_after}\r\n:{reset_after}\r\n")
 }
 

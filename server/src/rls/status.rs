@@ -11,7 +11,7 @@ use prost_types::value::Kind;
 use prost_types::{Struct, Value};
 
 use super::messages::{Code, CurrentLimit, Header, Status, Unit};
-use crate::gate::{Outcome, retry_after, seconds as seconds_of};
+use crate::gate::{Outcome, seconds as seconds_of};
 
 /// The units of limits, and their lengths in seconds.
 const UNITS: [(Unit, u64); 7] = [
@@ -40,7 +40,7 @@ pub(super) fn part(outcome: &Outcome<'_>, descriptors: usize) -> Part {
     let statuses = (0..descriptors).map(|place| status(outcome, place)).collect();
     let binding = outcome.binding.map(|at| outcome.met[at]);
     let denied = binding.filter(|_| !outcome.is_allowed);
-    let wait = denied.and_then(|(_, decision)| retry_after(decision?));
+    let wait = denied.and_then(|(_, decision)| decision?.retry_after());
     let text = |value: &HeaderValue| value.to_str().unwrap_or_default().to_owned();
     let fields = outcome.fields();
     let fields = fields.map(|(name, value)| (name.as_str().to_owned(), text(&value)));
@@ -80,7 +80,7 @@ fn status(outcome: &Outcome<'_>, place: usize) -> Status {
     };
     let (matched, decision) = outcome.met[at];
     let code = if outcome.denies(at) { Code::OverLimit } else { Code::Ok };
-    let until = decision.map(|it| retry_after(it).unwrap_or(it.reset_after));
+    let until = decision.map(|it| it.retry_after().unwrap_or(it.reset_after));
     Status {
         code: code.into(),
         current_limit: current_limit(matched, decision),
