@@ -10,7 +10,7 @@ use super::input::{Input, Problem, Refusal};
 use super::names::{NOT_GIVEN, Names};
 use super::zone::edits;
 use super::zone_proposal::proposal;
-use super::{Composite, Limit, Single};
+use super::{Composite, Limit, Single, TokenBucket};
 use crate::error::ConfigError;
 use crate::exact::ok;
 use crate::limiter::StoredLimit;
@@ -239,9 +239,12 @@ impl core::error::Error for ParseError {}
 /// A word with more letters that are inserted, left out or changed is not taken for a mistyped one.
 const MOST_EDITS: usize = 2;
 
+/// The other word for a token bucket with continuous refill.
+const GCRA: &str = "gcra";
+
 /// The words of all kinds. Those that have one word follow each other.
-const WORDS: [&str; Single::ROWS.len() - 1] = {
-    let (mut words, mut count, mut index) = ([""; Single::ROWS.len() - 1], 0, 0);
+const WORDS: [&str; Single::ROWS.len()] = {
+    let (mut words, mut count, mut index) = ([GCRA; Single::ROWS.len()], 0, 0);
     while index < Single::ROWS.len() {
         let word = Single::ROWS[index].word;
         if count == 0 || !is_word(word, 0, word.len(), words[count - 1]) {
@@ -260,6 +263,7 @@ const fn read_limit(input: &mut Input<'_>) -> Result<Limit, Refusal> {
     }
     match Single::parse(input, from) {
         Some(read) => read,
+        None if input.is(from, GCRA) => TokenBucket::parse_continuous(input),
         None => Err(Refusal { offset: from, problem: Problem::ExpectedKind }),
     }
 }

@@ -75,6 +75,22 @@ impl TokenBucket {
         }
         let period =
             ok!(input.per_or("/ and a period, as in 100/min, or an interval, as in 8 every 2s"));
+        TokenBucket::parse_burst(input, at, amount, period)
+    }
+
+    /// Parses the text after the word `gcra`.
+    pub(super) const fn parse_continuous(input: &mut Input<'_>) -> Result<Limit, Refusal> {
+        let at = input.skip_spaces();
+        let (amount, period) = (ok!(input.number()), ok!(input.per()));
+        TokenBucket::parse_burst(input, at, amount, period)
+    }
+
+    const fn parse_burst(
+        input: &mut Input<'_>,
+        at: usize,
+        amount: u64,
+        period: Duration,
+    ) -> Result<Limit, Refusal> {
         let burst = ok!(input.optional("burst", amount));
         input.built(at, Limit::try_token_bucket(amount, period, burst))
     }
