@@ -130,10 +130,9 @@ impl ConfigError {
                 .with_number(shares),
             ConfigError::LimitCount { count } => Words::new()
                 .with_number(count as u64)
-                .with(" limits together: there must be one to four of them"),
-            ConfigError::Nested => {
-                Words::new().with("a composite within a composite: list all its limits, up to four")
-            }
+                .with(" limits together: there must be one to eight of them"),
+            ConfigError::Nested => Words::new()
+                .with("a composite within a composite: list all its limits, up to eight"),
             ConfigError::Name { part, error } => {
                 the.with("name of part ").with_number(part as u64).with(error.words())
             }

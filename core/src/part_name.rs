@@ -3,7 +3,7 @@
 use core::fmt;
 
 /// The name of a part of a limit: a letter, then letters, digits, `-`, `_` or `.`, at most 24 in all. The names of one
-/// limit have at most 40 characters together, with one between each two.
+/// limit have at most 88 characters together, with one between each two.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PartName {
     /// Zeros after the name.
@@ -107,7 +107,7 @@ pub enum NameError {
     },
     /// More than [`PartName::MAX_LEN`] characters.
     TooLong,
-    /// More than 40 characters with the names before it, and one between each two.
+    /// More than 88 characters with the names before it, and one between each two.
     TooLongTogether,
     /// A name that a part before has.
     Taken,
@@ -121,7 +121,7 @@ pub enum NameError {
 
 impl NameError {
     /// The most characters of all names of a limit, with one between each two.
-    pub(crate) const MOST_TOGETHER: usize = 40;
+    pub(crate) const MOST_TOGETHER: usize = 88;
 
     /// Returns the problem in words, which follow the name of its subject.
     pub(crate) const fn words(self) -> &'static str {
@@ -132,7 +132,7 @@ impl NameError {
             }
             NameError::TooLong => " is too long: at most 24 characters fit",
             NameError::TooLongTogether => {
-                " does not fit: all names have at most 40 characters together"
+                " does not fit: all names have at most 88 characters together"
             }
             NameError::Taken => " is another part's: give each its own",
             NameError::Missing => " is missing: name all parts or none",

@@ -4,7 +4,7 @@
 -- converted.
 --
 -- ARGV[3]  empty, or an id for a request that may be sent again, which `read_request` describes
--- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to four of these
+-- ARGV[4]  and on: the limit: a tag and its configuration; or C1, then two to eight of these
 -- ARGV[..] with leaky buckets among it the patience (us), the longest that the turn of a request may be away
 --          when it is admitted; then one or more costs, each at least 1; or one request's cost for each part, each
 --          with a + before it and not all 0, such as +1+950, of which the logs' are the same

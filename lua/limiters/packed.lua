@@ -2,8 +2,8 @@
 -- `F1:` and a double of 8 bytes, in little-endian order, for each number of `F1 10 60000000 1763700000123456 3`. With
 -- nothing behind it but requests that were admitted it begins with `F1|`, and goes on as `fast_requests` describes. The
 -- fast path reads no other.
--- Several counters have behind C1: the letters of their tags as one number, the first in its lowest byte, and then all
--- numbers of C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456.
+-- Several counters have behind C1: the letters of their tags as one number, of five bits for each, from 1 for A, the first in the
+-- lowest, and then all numbers of C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456.
 local CONFIGS, STATES = {$LOG = 2}, {}   -- how many numbers of a part are its configuration, and of a counter its state
 $for_each_algorithm
 CONFIGS.$TAG, STATES.$TAG = $CONFIGS, $STATES
@@ -50,7 +50,7 @@ local function packed(text)
   if several then
     local number, place = 0, 1
     for letter in string.gmatch(text, ' (%u)') do
-      number, place = number + string.byte(letter) * place, place * 256
+      number, place = number + string.byte(letter) % 32 * place, place * 32
     end
     letters = struct.pack('<d', number)
   end
@@ -63,9 +63,9 @@ local function put_tags(words)
   if not letters then return #words end
   table.remove(words, 2)
   while letters > 0 do
-    local tag = string.char(letters % 256) .. '1'
+    local tag = string.char(letters % 32 + 64) .. '1'
     table.insert(words, math.min(place, #words + 1), tag)
-    letters, place, states = floor(letters / 256), place + 1 + (CONFIGS[tag] or 0), states + (STATES[tag] or 0)
+    letters, place, states = floor(letters / 32), place + 1 + (CONFIGS[tag] or 0), states + (STATES[tag] or 0)
   end
   return place - 1 + states
 end

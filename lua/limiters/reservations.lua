@@ -8,7 +8,7 @@
 -- Each reservation has a record of its own, packed as a counter's is:
 --   R1 0 1763700000123456 1763700060123456 800 ...
 -- that is 0, or 1 once it was settled; when it was made or settled (us); until when it can be settled, or that is known; the
--- estimate or the true cost; the letters of the limit's tags as one number, the first in its lowest byte, and the configuration
+-- estimate or the true cost; the letters of the limit's tags as one number, as `packed` has them, and the configuration
 -- of each; while it is open the generation, or 0, the number in it, and of each part the window that it is in (when a fixed one
 -- began, the number of a sliding one, when one of a calendar ends), the time of a log's entry, or 0; once it was settled the
 -- estimate; and the numbers that the reply was made from, as of a request or an adjustment. Costs by part have 2 more in the
@@ -80,7 +80,7 @@ end
 local function limit_numbers()
   local letters, numbers = 0, {}
   for i, part in ipairs(parts) do
-    letters = letters + string.byte(part.tag) * 256 ^ (i - 1)
+    letters = letters + string.byte(part.tag) % 32 * 32 ^ (i - 1)
     for number in string.gmatch(part.name, ' (%d+)') do numbers[#numbers + 1] = tonumber(number) end
   end
   return struct.pack('<' .. string.rep('d', #numbers + 1), letters, unpack(numbers))

@@ -95,6 +95,8 @@ impl<'l> Algorithm<'l> {
             // The number of a record with requests after its state.
             ("REMEMBERING_NUMBER", tag_number(self.tag(), b'|').to_string()),
             ("LETTER", self.tag().as_bytes()[0].to_string()),
+            // From 1 for `A`.
+            ("LETTER_NUMBER", (self.tag().as_bytes()[0] & 31).to_string()),
             ("D_CONFIG", "d".repeat(config.len())),
             ("D_STATE", "d".repeat(state.len())),
             ("D_ASKED", "d".repeat(config.len() + given.len() + call.len())),

@@ -1,8 +1,9 @@
 -- Several counters together. A request is charged to all of them or to none.
 --
--- ARGV[1] is the letters of their tags as one number, the first in its lowest byte; the configuration of each; and one
--- or more costs, or 0 and one cost for each part, not all 0. The record is $COMPOSITE: and the same up to the costs, then the state of each, as in the script of the counter
--- alone. The reply is the time, and the states before, settled.
+-- ARGV[1] is the letters of their tags as one number, of five bits for each, from 1 for A, the first in the lowest; the
+-- configuration of each; and one or more costs, or 0 and one cost for each part, not all 0. The record is $COMPOSITE: and
+-- the same up to the costs, then the state of each, as in the script of the counter alone. The reply is the time, and the
+-- states before, settled.
 --
 $fast_call
 -- A key of another type is none of these records.
@@ -21,15 +22,15 @@ end
 local letters, configs, numbers, count = all[2], 0, 0, 0
 local rest = letters
 while rest ~= 0 do
-  local kind = rest % 256
+  local kind = rest % 32
   $for_each_plain
-  $elseif kind == $LETTER then   -- $TAG
+  $elseif kind == $LETTER_NUMBER then   -- $TAG
     configs, numbers = configs + $CONFIGS, numbers + $STATES
   $end
   else
     return redis.error_reply(record and NEEDS_SLOW_PATH or WRONG_CALL)
   end
-  rest, count = (rest - kind) / 256, count + 1
+  rest, count = (rest - kind) / 32, count + 1
 end
 local head = 8 + 8 * configs
 if size <= head or count < 2 or count > $MAX_LIMITS then
@@ -53,9 +54,9 @@ local state = {0, 0, 0, 0}   -- the new one: of two limits four numbers or more
 local c, o, s, least = 3, 3 + configs, 1, $EXACT
 rest = letters
 while rest ~= 0 do
-  local kind, wrong, left = rest % 256
+  local kind, wrong, left = rest % 32
   $for_each_plain
-  $elseif kind == $LETTER then   -- $TAG
+  $elseif kind == $LETTER_NUMBER then   -- $TAG
     local $config = $config_at
     local $state = $old_at
     if not record then
@@ -72,7 +73,7 @@ while rest ~= 0 do
   $end
   end
   if left < least then least = left end
-  rest = (rest - kind) / 256
+  rest = (rest - kind) / 32
 end
 local reply = struct.pack(numbers == 4 and '<ddddd' or sub(DOUBLES, 1, 2 + numbers), now, unpack(state))
 
@@ -94,9 +95,9 @@ end
 local new_till, old_till = 0, record and 0
 c, o, s, rest = 3, 3 + configs, 1, letters
 while rest ~= 0 do
-  local kind, till, span, is_kept = rest % 256
+  local kind, till, span, is_kept = rest % 32
   $for_each_plain
-  $elseif kind == $LETTER then   -- $TAG
+  $elseif kind == $LETTER_NUMBER then   -- $TAG
     local $config = $config_at
     local $state = $state_at
     $counted = $counted + $COST
@@ -119,7 +120,7 @@ while rest ~= 0 do
   elseif till > old_till then
     old_till = till
   end
-  rest = (rest - kind) / 256
+  rest = (rest - kind) / 32
 end
 if fewest == 0 then
   $keep_each
@@ -138,13 +139,13 @@ return reply
 -- @charge_each
 -- Behind a 0 stands a cost for each, not all 0: all are charged, or none where one does not fit.
 if size ~= head + 8 + 8 * count then return redis.error_reply(WRONG_CALL) end
-local each = {struct.unpack(count == 3 and '<ddd' or count == 2 and '<dd' or '<dddd', call, at + 8)}
+local each = {struct.unpack(sub(DOUBLES, 1, 1 + count), call, at + 8)}
 local p, most, is_denied = 1, 0, nil
 fewest, c, s, rest = $EXACT, 3, 1, letters
 while rest ~= 0 do
-  local kind, cost, left = rest % 256, each[p], nil
+  local kind, cost, left = rest % 32, each[p], nil
   $for_each_plain
-  $elseif kind == $LETTER then   -- $TAG
+  $elseif kind == $LETTER_NUMBER then   -- $TAG
     local $config = $config_at
     local $state = $state_at
     $left
@@ -158,7 +159,7 @@ while rest ~= 0 do
   if cost > left and cost > 0 then is_denied = true end
   if cost > most then most = cost end
   if cost < fewest then fewest = cost end
-  rest = (rest - kind) / 256
+  rest = (rest - kind) / 32
 end
 if most == 0 then return redis.error_reply(WRONG_CALL) end
 if is_denied then return reply end
@@ -168,9 +169,9 @@ if is_denied then return reply end
 -- set anew.
 c, s, new_till, rest = 3, 1, 0, letters
 while rest ~= 0 do
-  local kind, till, span, is_kept = rest % 256
+  local kind, till, span, is_kept = rest % 32
   $for_each_plain
-  $elseif kind == $LETTER then   -- $TAG
+  $elseif kind == $LETTER_NUMBER then   -- $TAG
     local $config = $config_at
     local $state = $state_at
     $span
@@ -184,5 +185,5 @@ while rest ~= 0 do
   end
   if till > new_till then new_till = till end
   if not is_kept then old_till = nil end
-  rest = (rest - kind) / 256
+  rest = (rest - kind) / 32
 end

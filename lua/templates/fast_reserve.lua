@@ -33,7 +33,7 @@ $counted = before + $COST
 local identity, behind = 0, nil
 $add_reservation
 -- Nothing is written yet where it was reserved before.
-local reserved = struct.pack('<I3ddddd$D_CONFIGddd$D_STATE', $RESERVATION_NUMBER, 0, now, now + hold, cost, $LETTER, $config,
+local reserved = struct.pack('<I3ddddd$D_CONFIGddd$D_STATE', $RESERVATION_NUMBER, 0, now, now + hold, cost, $LETTER_NUMBER, $config,
   generation, made, identity, $reserved_state)
 if not redis.call('SET', KEYS[2], reserved, 'NX', 'PX', math.ceil(hold / 500) + skew) then
   return redis.error_reply(NEEDS_SLOW_PATH)

@@ -18,7 +18,7 @@ if not record or not reserved or #reserved ~= $RESERVED_SIZE then
 end
 local kind, settled, since, last_time, estimate, letter, $reserved_config, own, number, place =
   struct.unpack('<I3ddddd$D_CONFIGddd', reserved)
-if kind ~= $RESERVATION_NUMBER or settled ~= 0 or letter ~= $LETTER
+if kind ~= $RESERVATION_NUMBER or settled ~= 0 or letter ~= $LETTER_NUMBER
   or reserved_$each_config ~= $each_config
   or not (now < last_time and actual <= estimate)
 then
@@ -33,7 +33,7 @@ $give_back
 if $counted == 0 then return redis.error_reply(NEEDS_SLOW_PATH) end
 given = math.ceil(given / $unit)
 local reply = struct.pack('<dddd$D_STATE', now, 1, given, 0, $state)
-redis.call('SETRANGE', KEYS[2], '3', struct.pack('<ddddd$D_CONFIGddd$D_STATE', 1, now, 2 * last_time - since, actual, $LETTER, $config,
+redis.call('SETRANGE', KEYS[2], '3', struct.pack('<ddddd$D_CONFIGddd$D_STATE', 1, now, 2 * last_time - since, actual, $LETTER_NUMBER, $config,
   estimate, given, 0, $state))
 if not closed then return reply end
 $store_counter

@@ -59,7 +59,7 @@ impl Kind {
 pub enum Shape {
     /// One limit of this kind.
     One(Kind),
-    /// Two to four of any kind.
+    /// Two to eight of any kind.
     Several,
 }
 
@@ -94,7 +94,7 @@ impl From<Kind> for Shape {
 /// The limits of a key: a request is admitted if each of these admits it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// One to four limits.
+    /// One to eight limits.
     pub parts: Vec<Config>,
 }
 
@@ -141,7 +141,7 @@ impl Limits {
     /// If the machine refuses a configuration that the documented bounds allow.
     pub fn limit(&self) -> Limit {
         let parts: Vec<Limit> = self.parts.iter().map(Config::limit).collect();
-        Limit::all(&parts).unwrap_or_else(|error| panic!("one to four single limits: {error}"))
+        Limit::all(&parts).unwrap_or_else(|error| panic!("one to eight single limits: {error}"))
     }
 }
 

@@ -58,7 +58,7 @@ pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
 
 /// Returns such traffic by part under several limits.
 pub fn by_part_estimates(steps: usize) -> BoxedStrategy<Estimates> {
-    let each = || proptest::array::uniform4(0..=9_u64);
+    let each = || proptest::array::uniform8(0..=9_u64);
     let reserve = (each(), each()).prop_map(|(costs, used)| {
         let used: Vec<u64> = costs.iter().zip(used).map(|(cost, used)| used.min(*cost)).collect();
         Estimate::ReserveParts(costs, used.try_into().expect("as many"))

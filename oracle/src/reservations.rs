@@ -114,7 +114,7 @@ pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
 
 /// Returns traces under several limits in which most costs are by part.
 pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
-    let each = |most: u64| proptest::array::uniform4(0..=most);
+    let each = |most: u64| proptest::array::uniform8(0..=most);
     let of_parts = prop_oneof![
         3 => each(11).prop_map(Ask::AcquireParts),
         6 => (each(5), 0..6_u128).prop_map(|(costs, id)| Ask::ReserveParts(costs, id)),
@@ -133,14 +133,19 @@ pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
 }
 
 /// Several limits, each with parts that differ in their kinds or sizes.
-pub(crate) const TOGETHER: [&str; 6] = [
+pub(crate) const TOGETHER: [&str; 7] = [
     "fixed-window 10/1ms + token-bucket 70/1ms burst 230",
     "token-bucket 10/1ms burst 10 + sliding-window 20/2ms + fixed-window 30/1ms",
     "token-bucket 3 every 100us burst 10 + token-bucket 7/1ms burst 23 + token-bucket 50/1ms",
     "sliding-log 12/300us + fixed-window 12/2ms + sliding-log 20/1ms",
     "leaky-bucket 10/1ms queue 10 + sliding-log 10/1ms + token-bucket 7/1ms burst 23",
+    EIGHT,
     "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
 ];
+
+/// As many as a composite has.
+const EIGHT: &str = "fixed-window 10/1ms + token-bucket 10/1ms burst 10 + sliding-window 20/2ms + fixed-window 30/1ms \
+     + token-bucket 7/1ms burst 23 + token-bucket 3 every 100us burst 10 + fixed-window 12/2ms + sliding-window 40/5ms";
 
 /// Returns the cost for each part of a limit, of those of its logs the first log's, of tenths of its capacity.
 pub(crate) fn of_parts(limit: &Limit, tenths: Parts) -> Cost {

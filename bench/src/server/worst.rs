@@ -21,8 +21,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const HOUR: Duration = Duration::from_secs(3600);
 
 pub(super) fn worst() -> Vec<Case> {
-    let all = [locks(), semaphores(), rw_locks(), latches(), fenced(), stored_limits()];
-    all.into_iter().flatten().collect()
+    let all = [locks(), semaphores(), rw_locks(), latches(), fenced()];
+    all.into_iter().chain(FILLED.map(Filled::cases)).flatten().collect()
 }
 
 /// Ids are as unlike each other as random ones, and the same in every run.
@@ -214,71 +214,90 @@ fn fenced() -> Vec<Case> {
     ]
 }
 
-/// Returns a limit of four parts; the last one has this period.
-fn limit(last: &str) -> Limit {
-    let text = format!(
-        "sliding-log 1000000/day + leaky-bucket 1000000/day queue 1000000 \
-         + leaky-bucket 1000000/h queue 1000000 + leaky-bucket 1000000/{last} queue 1000000"
-    );
-    text.parse().expect("a limit")
-}
-
 fn request(number: usize) -> RequestId {
     RequestId::from_u128(bits(number))
 }
 
-fn reserve(number: usize) -> WithStoredLimit<Reserve> {
-    let acquire = Acquire::new(limit("min"), 1).expect("above zero");
-    WithStoredLimit::new(acquire.reserve(request(number), DAY).expect("in range"))
+/// A stored limit, with the maximum of remembered requests and reservations behind it.
+#[derive(Clone, Copy)]
+struct Filled {
+    parts: usize,
+    name: &'static str,
 }
 
-fn with_id(number: usize) -> WithStoredLimit<Acquire> {
-    let acquire = Acquire::new(limit("min"), 1).expect("above zero");
-    WithStoredLimit::new(acquire.with_request(request(number), DAY).expect("in range"))
-}
+/// The name of the largest.
+pub(super) const OF_EIGHT: &str = "stored limit of 8, with all behind it";
 
-/// Returns a slot under a limit of four parts, stored, with the maximum of remembered requests and reservations.
-fn reserved() -> Slot {
-    let mut slot = Slot::new();
-    slot.run(&SetLimit::new(StoredLimit::new(limit("min"))));
-    (0..REMEMBERED_REQUESTS).for_each(|number| slot.run(&with_id(number)));
-    (0..EXACT_RESERVATIONS).for_each(|number| slot.run(&reserve(1_000 + number)));
-    slot
-}
+const FILLED: [Filled; 2] = [
+    Filled { parts: 4, name: "stored limit of 4, with all behind it" },
+    Filled { parts: 8, name: OF_EIGHT },
+];
 
-fn stored_limits() -> Vec<Case> {
-    const NAME: &str = "stored limit of 4, with all behind it";
-    let slot = reserved();
-    let now = limit("min");
-    let under = WithStoredLimit::new(Acquire::new(now, 1).expect("above zero")).on_slow_path();
-    // The maximum number of costs in such a call; costs that fit, and costs that do not.
-    let each = move |least: u64| {
-        let costs = (0..MAX_SLOW_COSTS as u64).map(|number| least + number).collect();
-        WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range")).on_slow_path()
-    };
-    let (few, many) = (each(1), each(999_990));
-    let peek = WithStoredLimit::new(Peek::new(now, 1));
-    let penalty = WithStoredLimit::new(Adjust::penalty(now, 1).expect("above zero"));
-    let settle = move |number: usize| {
-        let id = request(9_000 + number / 2);
-        let reservation = Reservation { id, cost: 1, expires_at: Timestamp::MAX };
-        match number % 2 {
-            0 => call(&reserve(9_000 + number / 2), NAME),
-            _ => call(&WithStoredLimit::new(Settle::new(now, &reservation, 0)), NAME),
-        }
-    };
-    let set = move |number: usize| {
-        let other = limit(if number.is_multiple_of(2) { "s" } else { "min" });
-        call(&SetLimit::new(StoredLimit::new(other)), NAME)
-    };
-    vec![
-        slot.case(NAME, "admitted", move |_| call(&under, NAME)),
-        slot.case(NAME, "admitted, of many costs", move |_| call(&few, NAME)),
-        slot.case(NAME, "denied, of many costs", move |_| call(&many, NAME)),
-        slot.case(NAME, "admitted, with an id", |number| call(&with_id(5_000 + number), NAME)),
-        slot.case(NAME, "peeked", move |_| call(&peek, NAME)),
-        slot.case(NAME, "penalty", move |_| call(&penalty, NAME)),
-        slot.case(NAME, "reserved, or settled", settle),
-        slot.case(NAME, "set", set),
-    ]
+impl Filled {
+    /// Returns the limit; its last part has this period.
+    fn limit(self, last: &str) -> Limit {
+        let before = ["day", "h", "2h", "3h", "6h", "12h"];
+        let periods = before[..self.parts - 2].iter().chain([&last]);
+        let queue = |period: &&str| format!(" + leaky-bucket 1000000/{period} queue 1000000");
+        let text = format!("sliding-log 1000000/day{}", periods.map(queue).collect::<String>());
+        text.parse().expect("a limit")
+    }
+
+    fn acquire(self) -> Acquire {
+        Acquire::new(self.limit("min"), 1).expect("above zero")
+    }
+
+    fn reserve(self, number: usize) -> WithStoredLimit<Reserve> {
+        let reserve = self.acquire().reserve(request(number), DAY);
+        WithStoredLimit::new(reserve.expect("in range"))
+    }
+
+    fn with_id(self, number: usize) -> WithStoredLimit<Acquire> {
+        let acquire = self.acquire().with_request(request(number), DAY);
+        WithStoredLimit::new(acquire.expect("in range"))
+    }
+
+    fn slot(self) -> Slot {
+        let mut slot = Slot::new();
+        slot.run(&SetLimit::new(StoredLimit::new(self.limit("min"))));
+        (0..REMEMBERED_REQUESTS).for_each(|number| slot.run(&self.with_id(number)));
+        (0..EXACT_RESERVATIONS).for_each(|number| slot.run(&self.reserve(1_000 + number)));
+        slot
+    }
+
+    fn cases(self) -> Vec<Case> {
+        let (name, now, slot) = (self.name, self.limit("min"), self.slot());
+        let under = WithStoredLimit::new(self.acquire()).on_slow_path();
+        // The maximum number of costs in such a call; costs that fit, and costs that do not.
+        let each = move |least: u64| {
+            let costs = (0..MAX_SLOW_COSTS as u64).map(|number| least + number).collect();
+            WithStoredLimit::new(AcquireEach::new(now, costs).expect("in range")).on_slow_path()
+        };
+        let (few, many) = (each(1), each(999_990));
+        let peek = WithStoredLimit::new(Peek::new(now, 1));
+        let penalty = WithStoredLimit::new(Adjust::penalty(now, 1).expect("above zero"));
+        let settle = move |number: usize| {
+            let id = request(9_000 + number / 2);
+            let reservation = Reservation { id, cost: 1, expires_at: Timestamp::MAX };
+            match number % 2 {
+                0 => call(&self.reserve(9_000 + number / 2), name),
+                _ => call(&WithStoredLimit::new(Settle::new(now, &reservation, 0)), name),
+            }
+        };
+        let set = move |number: usize| {
+            let other = self.limit(if number.is_multiple_of(2) { "s" } else { "min" });
+            call(&SetLimit::new(StoredLimit::new(other)), name)
+        };
+        let with_id = move |number| call(&self.with_id(5_000 + number), name);
+        vec![
+            slot.case(name, "admitted", move |_| call(&under, name)),
+            slot.case(name, "admitted, of many costs", move |_| call(&few, name)),
+            slot.case(name, "denied, of many costs", move |_| call(&many, name)),
+            slot.case(name, "admitted, with an id", with_id),
+            slot.case(name, "peeked", move |_| call(&peek, name)),
+            slot.case(name, "penalty", move |_| call(&penalty, name)),
+            slot.case(name, "reserved, or settled", settle),
+            slot.case(name, "set", set),
+        ]
+    }
 }

@@ -7,7 +7,7 @@ use super::names::Names;
 use super::{Limit, Single};
 use crate::error::ConfigError;
 
-/// Two to four limits applied together.
+/// Two to eight limits applied together.
 ///
 /// A request is admitted if each of them admits it, and is then charged to each, otherwise to none. See [`Limit::all`]
 /// and [`Limit::parts`].
@@ -21,7 +21,7 @@ pub struct Composite {
 
 impl Composite {
     /// The most limits of a composite.
-    pub const MAX_LIMITS: usize = 4;
+    pub const MAX_LIMITS: usize = 8;
 
     pub(super) const fn new(limits: &[Limit]) -> Result<Self, ConfigError> {
         let count = limits.len();

@@ -60,11 +60,11 @@ kinds! {
     /// | [`FixedWindow`] | `fixed-window 10/60s`, `fixed-window 1000/hour` |
     /// | [`SlidingLog`] | `sliding-log 5/s` |
     /// | [`SlidingWindow`] | `sliding-window 100/min` |
-    /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount |
+    /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount; with the word `gcra` too |
     /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
     /// | [`CalendarWindow`] | `calendar-window 1000/month in Europe/Berlin`; without `in`, of UTC |
     /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
-    /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to four of the others, each with a name and a colon before it, or none |
+    /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to eight of the others, each with a name and a colon before it, or none |
     ///
     /// `per` is the same as `/`, and numbers may be grouped as in `1_000_000`. A duration is a unit
     /// (`us`, `ms`, `s`, `min`, `h`, `day`, `week`, and their common spellings), a number with a unit,
@@ -125,7 +125,7 @@ impl Limit {
     /// otherwise to none.
     ///
     /// With [`LeakyBucket`]s among them, a request waits for its turn in every queue. A composite is one key and
-    /// one call, and has two to four limits; a single limit is returned unchanged.
+    /// one call, and has two to eight limits; a single limit is returned unchanged.
     ///
     /// ```
     /// use lockage_core::Limit;
@@ -138,7 +138,7 @@ impl Limit {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::LimitCount`] for none or more than four, [`ConfigError::Nested`] for a composite among them.
+    /// [`ConfigError::LimitCount`] for none or more than eight, [`ConfigError::Nested`] for a composite among them.
     pub const fn all(limits: &[Limit]) -> Result<Limit, ConfigError> {
         match limits {
             [only] => Ok(*only),

@@ -27,7 +27,7 @@ use super::{adjust, wire};
 use crate::decision::Decision;
 use crate::exact::{MAX_EXACT, MAX_SPAN_US};
 use crate::limit::{LogState, Single};
-use crate::record::{Body, Record, letters, read_numbers};
+use crate::record::{Body, Record, letters, read_numbers, take_letter};
 use crate::time::Timestamp;
 
 /// The number of reservations that can be open under a bucket so that each is given back exactly. With more, part of
@@ -302,10 +302,10 @@ impl ReservationRecord {
         let (now, until) = (Timestamp::from_micros(now).ok()?, Timestamp::computed(until)?);
         let mut limits = Vec::new();
         while letters > 0 {
-            let row = Single::row_of_letter(char::from(letters as u8))?;
+            let row = Single::row_of_letter(char::from(take_letter(&mut letters)))?;
             let (config, behind) = rest.split_at_checked(row.config_len)?;
             limits.push(Single::read(row.tag, config)?);
-            (rest, letters) = (behind, letters >> 8);
+            rest = behind;
         }
         if limits.is_empty() || cost.parts().is_some_and(|costs| costs.len() != limits.len()) {
             return None;

@@ -28,7 +28,7 @@ use crate::time::Timestamp;
 pub use compact::CompactRecord;
 pub(crate) use numbers::{read_exact, read_number, read_numbers, read_token};
 use packed::pack_text;
-pub(crate) use packed::{letters, text_of};
+pub(crate) use packed::{letters, take_letter, text_of};
 pub(crate) use text::Head;
 use text::{
     BLOCKED, RESERVATIONS, check_tag, push_limits, read_followed, read_limiter, read_list_head,
@@ -90,7 +90,7 @@ pub enum Stored {
     /// A string. The numbers of a counter with only reservations after its state are kept in binary, so that `F1 10
     /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each; with only admitted
     /// requests after it, so is the whole record, after `F1|`. Several counters are `C1:`, the letters of their tags as
-    /// one number, the first in its lowest byte, and the others. A lock with an empty queue has such a form, too (see
+    /// one number of five bits for each, the first in the lowest, and the others. A lock with an empty queue has such a form, too (see
     /// `fast_lock.lua`), and semaphores and read-write locks have no other. The bytes of a fenced value are kept
     /// unchanged: in its text, backslashes and bytes that are not UTF-8 are `\x` and two digits.
     Text(String),

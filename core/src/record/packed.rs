@@ -157,10 +157,17 @@ fn policy_text(body: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// Returns the letters of these tags as one number, the first in its lowest byte.
+/// Returns the letters of these tags as one number: five bits for each, from 1 for `A`, the first in its lowest bits.
 pub(crate) fn letters<'a>(tags: impl IntoIterator<Item = &'a str>) -> u64 {
     let bytes = tags.into_iter().filter_map(|tag| tag.bytes().next());
-    bytes.enumerate().fold(0, |all, (at, letter)| all | u64::from(letter) << (8 * at))
+    bytes.enumerate().fold(0, |all, (at, letter)| all | u64::from(letter & 31) << (5 * at))
+}
+
+/// Takes the first letter out of such a number.
+pub(crate) fn take_letter(letters: &mut u64) -> u8 {
+    let letter = (*letters % 32) as u8 | b'@';
+    *letters >>= 5;
+    letter
 }
 
 /// Returns the record of these numbers, if this is its text.
@@ -237,7 +244,7 @@ fn push_heads<'n>(
         return (rest, rest.len());
     };
     while letters > 0 {
-        let tag = [letters as u8, b'1'];
+        let tag = [take_letter(&mut letters), b'1'];
         let tag = core::str::from_utf8(&tag).unwrap_or("?");
         let len = Single::row_of(tag).map_or(0, |row| row.config_len);
         states += Single::row_of(tag).map_or(0, |row| row.state_len);
@@ -245,7 +252,6 @@ fn push_heads<'n>(
         (config, rest) = rest.split_at(len.min(rest.len()));
         let _ = write!(text, " {tag}");
         push_numbers(text, config);
-        letters >>= 8;
     }
     (rest, states)
 }
@@ -289,13 +295,17 @@ mod tests {
     fn several_counters_are_packed_behind_their_letters_and_read_back() {
         let text = "C1 F1 10 1000 T1 1 100 9 5000 3 250 5001";
         let bytes = pack_text(text);
-        let letters = 70 + 84 * 256;
+        let letters = 6 + 20 * 32;
         let numbers = [letters, 10, 1000, 1, 100, 9, 5000, 3, 250, 5001];
         assert_eq!(bytes, [&b"C1:"[..], &numbers.map(packed).concat()].concat());
         assert_eq!(text_of(&bytes), text);
         let four = "C1 S1 1 2 I1 3 4 5 Q1 6 7 8 F1 9 10 11 12 13 14 15 16 17 18 19";
         assert_eq!(pack_text(four).len(), 3 + 8 * 20);
         assert_eq!(text_of(&pack_text(four)), four);
+        let [most, too_many] =
+            [8, 9].map(|count| ["C1", &" T1 1 2 3".repeat(count), &" 4 5".repeat(count)].concat());
+        assert_eq!(pack_text(&most).len(), 3 + 8 * 41);
+        assert_eq!(text_of(&pack_text(&most)), most);
         for text in [
             "C1 F1 10 1000 5000 3",
             "C1 F1 10 1000 L1 10 1000 5000 3 1 5000 0",
@@ -303,7 +313,7 @@ mod tests {
             "C1 F1 10 1000 F1 10 2000 5000 3 5000 03",
             "C1 F1 10 F1 10 2000 1000 5000 3 5000 3",
             "C1 F1 10 1000 F1 10 2000 5000 3 5000 3|blocked 60",
-            "C1 F1 1 2 F1 1 2 F1 1 2 F1 1 2 F1 1 2 3 4 3 4 3 4 3 4 3 4",
+            &too_many,
             "C1",
         ] {
             assert_eq!(pack_text(text), text.as_bytes(), "{text}");
@@ -314,9 +324,9 @@ mod tests {
         };
         assert_eq!(of(&[]), "C1 ?");
         assert_eq!(of(&[0.5, 7.0]), "C1 ? 7");
-        assert_eq!(of(&[90.0, 7.0]), "C1 Z1|r 7");
-        assert_eq!(of(&[200.0, 7.0]), "C1 ?|r 7");
-        assert_eq!(of(&[f64::from(70 + 70 * 256), 7.0]), "C1 F1 7 F1 ?");
+        assert_eq!(of(&[26.0, 7.0]), "C1 Z1|r 7");
+        assert_eq!(of(&[32.0, 7.0]), "C1 @1 A1|r 7");
+        assert_eq!(of(&[f64::from(6 + 6 * 32), 7.0]), "C1 F1 7 F1 ?");
     }
 
     #[test]

@@ -67,7 +67,7 @@ fn several_limits_are_written_with_a_plus() {
     assert_eq!(bursts.share(2).unwrap().to_string().matches(" + ").count(), 2);
     assert_eq!(Limit::all(&[log]), Ok(log));
     assert_eq!(Limit::all(&[]), Err(ConfigError::LimitCount { count: 0 }));
-    assert_eq!(Limit::all(&[log; 5]), Err(ConfigError::LimitCount { count: 5 }));
+    assert_eq!(Limit::all(&[log; 9]), Err(ConfigError::LimitCount { count: 9 }));
     assert_eq!(Limit::all(&[bursts, log]), Err(ConfigError::Nested));
     assert!(refused("sliding-log 3/7s +").contains("column 19: expected a kind of limit"));
     assert!(refused("sliding-log 3/7s fixed-window 20/h").contains("+ and another limit"));
@@ -168,12 +168,24 @@ fn a_limit_in_code_panics_with_the_words_of_its_error() {
     assert!(panics.contains("column 37: expected a duration"), "{panics}");
 }
 
+/// D7: GCRA is the token bucket with continuous refill.
+#[test]
+fn gcra_is_another_word_for_a_token_bucket() {
+    assert_eq!(parsed("gcra 100/min burst 20"), parsed("token-bucket 100/min burst 20"));
+    assert_eq!(
+        parsed("a: gcra 5/s + b: gcra 9/min").to_string(),
+        "a: token-bucket 5/s burst 5 + b: token-bucket 9/min burst 9"
+    );
+    assert!(refused("gcra 8 every 2s").contains("column 8: expected /"));
+    assert!(refused("gcr 8/s").contains("did you mean gcra?"));
+}
+
 #[test]
 fn errors_show_the_position_and_the_expectation() {
     assert_eq!(
         refused(""),
         "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window, \
-         token-bucket, calendar-window or leaky-bucket, found the end"
+         token-bucket, calendar-window, leaky-bucket or gcra, found the end"
     );
     assert_eq!(
         refused("fixed-window 10/fortnight"),

@@ -126,7 +126,7 @@ fn config_errors_name_the_field_and_its_bound() {
         (too_large(0, ""), "the burst is too large: no value fits within the bound"),
         (ConfigError::RefillAboveBurst { amount: 9, burst: 8 }, "9 tokens"),
         (ConfigError::NoShare { what, value: 3, shares: 4 }, "must be at least 4"),
-        (ConfigError::LimitCount { count: 5 }, "5 limits together: there must be one to four"),
+        (ConfigError::LimitCount { count: 9 }, "9 limits together: there must be one to eight"),
         (ConfigError::Nested, "list all its limits"),
         (ConfigError::TooFewServers { count: 2 }, "2 servers"),
         (ConfigError::Conflict { what: "one", with: "the other" }, "one cannot be had together"),

@@ -1,5 +1,6 @@
 //! Every configuration that the machines accept: tiny, common, arbitrary, and at the documented bounds.
 
+use lockage_core::Composite;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::Union;
@@ -22,12 +23,12 @@ pub fn limits(shape: Shape) -> BoxedStrategy<Limits> {
     // Small ones bind by turns.
     let small = (any_kind(), 1..=10_u64, 1..=60_u64, 1..=15_u64)
         .prop_map(|(kind, amount, span_us, burst)| fit(kind, amount, span_us, burst));
-    let equal = (any(), 2..=4_usize).prop_map(|(config, count)| vec![config; count]);
+    let equal = (any(), 2..=Composite::MAX_LIMITS).prop_map(|(config, count)| vec![config; count]);
     let parts = Union::new_weighted(vec![
-        (4, vec(small, 2..=4).boxed()),
-        (2, vec(any(), 2..=4).boxed()),
+        (4, vec(small, 2..=Composite::MAX_LIMITS).boxed()),
+        (2, vec(any(), 2..=Composite::MAX_LIMITS).boxed()),
         (1, equal.boxed()),
-        (1, vec(config(Kind::SlidingLog), 2..=4).boxed()),
+        (1, vec(config(Kind::SlidingLog), 2..=Composite::MAX_LIMITS).boxed()),
     ]);
     match shape {
         Shape::One(kind) => config(kind).prop_map(Limits::from).boxed(),

@@ -102,7 +102,7 @@ fn killed<S: Strategy<Value: std::fmt::Debug>>(
         let store = RefCell::new(store.with_script(id, source));
         move |input: &S::Value| check(&mut emptied(&store, Time::Store), input)
     };
-    assert_eq!(kills(400, &input, on(source), on(&source.replacen(from, to, 1))), Ok(()));
+    assert_eq!(kills(1_000, &input, on(source), on(&source.replacen(from, to, 1))), Ok(()));
 }
 
 /// Empties a store, and returns its only key.

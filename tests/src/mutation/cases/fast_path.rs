@@ -99,7 +99,7 @@ fn several() -> [Cases; 4] {
 /// Cases of states with an invalid number, or one that is too large.
 fn wrong_states() -> Cases {
     let mut records = Vec::new();
-    for (at, letters) in [(0, 21318), (1, 18758)] {
+    for (at, letters) in [(0, 6 + 19 * 32), (1, 20 + 9 * 32)] {
         let states = [["5000", "3", "9", "4", "5000"], ["300", "5000", "3", "5000", ""]][at];
         let head = ["10 1000 10 1000", "1 100 9 1 100 9"][at];
         for place in 0..5 - at {
@@ -117,12 +117,12 @@ fn wrong_states() -> Cases {
 /// Cases of another tag, of letters that are invalid or stand for more numbers than there are, and of bytes behind
 /// the last number.
 fn wrong_letters() -> Cases {
-    let two = 70 + 70 * 256;
+    let two = 6 + 6 * 32;
     let state = "10 1000 10 1000 5000 3 5000 3";
     let records = [
         format!("C1#{two} {state}"),
         format!("C2#{two} {state}"),
-        format!("C1#{} {state}", two + 65536),
+        format!("C1#{} {state}", two + 1024),
         format!("C1#{two} {state} &7"),
         format!("C1#{two}"),
         format!("C1#{two} 7"),

@@ -163,7 +163,7 @@ fn numbers(words: &[String]) -> String {
     let (tags, mut numbers): (Vec<&str>, Vec<&str>) =
         words.iter().map(String::as_str).partition(|word| word.starts_with(char::is_uppercase));
     let letters =
-        tags.iter().skip(1).rev().fold(0, |all, tag| 256 * all + u64::from(tag.as_bytes()[0]));
+        tags.iter().skip(1).rev().fold(0, |all, tag| 32 * all + u64::from(tag.as_bytes()[0] & 31));
     let letters = letters.to_string();
     if tags.len() > 1 {
         numbers.insert(0, &letters);

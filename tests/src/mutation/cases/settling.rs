@@ -25,56 +25,56 @@ struct Reserved<'w> {
 pub(super) fn all() -> Vec<Cases> {
     let windows = Reserved {
         limit: "F1 10 1000",
-        config: "70 10 1000",
+        config: "6 10 1000",
         places: &["7 1 1000", "7 3 1000", "7 2 990", "6 1 1000"],
         told: "1000 0",
         fast: Some([FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle]),
     };
     let sliding = Reserved {
         limit: "S1 20 1000",
-        config: "83 20 1000",
+        config: "19 20 1000",
         places: &["7 1 0", "7 1 1", "7 1 2", "6 1 1"],
         told: "0 0 1000",
         fast: Some([SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle]),
     };
     let buckets = Reserved {
         limit: "T1 1 100 10",
-        config: "84 1 100 10",
+        config: "20 1 100 10",
         places: &["7 1 0", "7 2 0", "7 3 0", "7 9 0", "6 2 0"],
         told: "0 1000",
         fast: Some([TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle]),
     };
     let intervals = Reserved {
         limit: "I1 1 100 10",
-        config: "73 1 100 10",
+        config: "9 1 100 10",
         places: &["7 1 0", "7 2 0", "7 3 0", "6 2 0"],
         told: "0 1000",
         fast: Some([ScriptId::IntervalBucketAcquire, IntervalBucketReserve, IntervalBucketSettle]),
     };
     let queues = Reserved {
         limit: "Q1 1 100 10",
-        config: "81 1 100 10",
+        config: "17 1 100 10",
         places: &["7 1 0", "7 2 0", "6 2 0"],
         told: "0 1000",
         fast: None,
     };
     let logs = Reserved {
         limit: "L1 10 1000",
-        config: "76 10 1000",
+        config: "12 10 1000",
         places: &["0 0 1200", "0 0 1201", "0 0 1500", "7 1 1200"],
         told: "0 1000",
         fast: None,
     };
     let two_logs = Reserved {
         limit: "C1 L1 20 1000 L1 10 100",
-        config: "19532 20 1000 10 100",
+        config: "396 20 1000 10 100",
         places: &["0 0 1200 1200", "0 0 1500 1500"],
         told: "0 0 0 0",
         fast: None,
     };
     let several = Reserved {
         limit: "C1 L1 20 1000 T1 1 100 10 F1 10 1000",
-        config: "4609100 20 1000 1 100 10 10 1000",
+        config: "6796 20 1000 1 100 10 10 1000",
         places: &["7 1 1200 0 1000", "7 2 1500 0 1000", "6 1 1200 0 1000"],
         told: "0 0 0 1000 1000 0",
         fast: None,
@@ -96,7 +96,7 @@ pub(super) fn all() -> Vec<Cases> {
     let many: Vec<&str> = many.iter().chain(&few).map(String::as_str).collect();
     let long = Reserved {
         limit: "T1 1 100 99",
-        config: "84 1 100 99",
+        config: "20 1 100 99",
         places: &["7 1 0", "7 2 0", "7 9 0", "7 14 0", "7 16 0", "7 18 0"],
         told: "0 1000",
         fast: Some([TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle]),
@@ -195,7 +195,7 @@ impl Reserved<'_> {
                 "L1 10 1000 1 1000\n1000",
                 "K1 0 0 0 0 0",
                 "R2 1",
-                "R1 0 1000 5000 3 70 33 1000 7 1 1000 1000 0",
+                "R1 0 1000 5000 3 6 33 1000 7 1 1000 1000 0",
             ] {
                 for actual in [1, 2, 4] {
                     calls.push((settle, format!("{held} / {now} 5001 {actual} {limit}")));
@@ -250,7 +250,7 @@ fn long_log() -> Cases {
         .map(|broken| format!("L1 200 1000 120 1059{}", entries(1000, 60, 2, &[(broken, "x")])));
     let calls = [1100, 2015, 2029, 2030, 2031].into_iter().flat_map(|now| {
         [(1030, 0), (1030, 1), (1018, 0), (1018, 90)].map(|(at, actual)| {
-            let held = format!("R1 0 {at} 5000 2 76 200 1000 0 0 {at} 0 1000");
+            let held = format!("R1 0 {at} 5000 2 12 200 1000 0 0 {at} 0 1000");
             (LimiterSettle, format!("{held} / {now} 5000 {actual} L1 200 1000"))
         })
     });

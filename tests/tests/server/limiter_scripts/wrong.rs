@@ -30,7 +30,12 @@ fn records_that_cannot_be_read_are_refused_and_stay() {
         (&["F1 9 1000 5 9007199254740992"], 4),
         (&["F1 9 2251799813685249 5 6"], 4),
         (&["C1 F1 9 1000 5 6"], 4),
-        (&["C1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 1 1 1 1 1 1 1 1 1 1"], 4),
+        (
+            &[
+                "C1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1",
+            ],
+            4,
+        ),
         (&[&format!("{head}|")], 4),
         (&[&format!("{head}|blocked")], 4),
         (&[&format!("{head}|blocked 9007199254740992")], 4),
@@ -107,7 +112,11 @@ fn wrong_arguments_are_errors_and_write_nothing() {
         (LimiterAcquire, 5, "- C1"),
         (LimiterAcquire, 5, "- C1 C1 F1 9 1000 F1 9 1000 1"),
         (LimiterAcquire, 8, "- C1 F1 9 1000 1"),
-        (LimiterAcquire, 17, "- C1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 1"),
+        (
+            LimiterAcquire,
+            29,
+            "- C1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 F1 9 1 1",
+        ),
         (LimiterPeek, 6, "F1 9 1000"),
         (LimiterPeek, 6, "F1 9 1000 1 1"),
         (LimiterPeek, 6, "F1 9 1000 -1"),
