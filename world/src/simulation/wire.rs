@@ -226,6 +226,12 @@ impl World<'_> {
             && id.is_none()
         {
             self.judge.replies.gave(key, from.node, outcome, now_us);
+            if let Some(rw_lock::Reply { answer: rw_lock::Answer::Held(hold), .. }) =
+                outcome.downcast_ref()
+                && self.keys.granted_until_us(What::Write, hold.token, now_us).is_some()
+            {
+                self.judge.waits.wrote(hold.token, now_us);
+            }
             if left.is_some_and(|left| left != self.keys.left(key, now_us)) {
                 let of = ((from.node, from.life), key == GATE);
                 self.judge.changed_latch(of, command, now_us)?;

@@ -29,8 +29,8 @@ pub(in crate::simulation) struct Waits {
     /// When each awaited resource became free.
     free_since_us: BTreeMap<Need, u64>,
     bounds: Bounds,
-    /// When a writer was last granted.
-    wrote_us: Option<u64>,
+    /// The newest token of a writer, and when the store granted it.
+    wrote: (u64, Option<u64>),
     /// A waiter could not listen: until then it may miss notifications.
     unsure_until_us: u64,
 }
@@ -148,7 +148,7 @@ impl Waits {
             ended: BTreeMap::new(),
             free_since_us: BTreeMap::new(),
             bounds: Bounds::new(plan),
-            wrote_us: None,
+            wrote: (0, None),
             unsure_until_us: 0,
         }
     }
@@ -192,21 +192,26 @@ impl Waits {
         self.waiters.values().any(|waiter| waiter.what == Some(What::Both))
     }
 
+    /// The store granted a write lock, whoever learns of it.
+    pub(in crate::simulation) fn wrote(&mut self, token: u64, now_us: u64) {
+        // A holder that acquires it again keeps its token.
+        if self.wrote.0 < token {
+            self.wrote = (token, Some(now_us));
+        }
+    }
+
     /// L9: a job got a grant. It passed no earlier waiter in line, and no reader passed a waiting
     /// writer that has asked since the latest writer was granted.
-    pub(super) fn got(&mut self, job: usize, what: What, now_us: u64) -> Result<(), Fault> {
+    pub(super) fn got(&self, job: usize, what: What, now_us: u64) -> Result<(), Fault> {
         let granted_us = self.granted_us(job).unwrap_or(now_us);
-        if what == What::Write {
-            self.wrote_us = self.wrote_us.max(Some(granted_us));
-        }
+        let (_, wrote_us) = self.wrote;
         let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
             return Ok(());
         };
         // A waiter asks at least once in each poll.
-        let asked_by_us =
-            self.wrote_us.map_or(0, |wrote_us| wrote_us + self.bounds.poll_us + apart_us);
+        let asked_by_us = wrote_us.map_or(0, |wrote_us| wrote_us + self.bounds.poll_us + apart_us);
         let has_asked = |waiter: &Waiter| {
-            what != What::Read || asked_by_us < granted_us || self.wrote_us < Some(waiter.since_us)
+            what != What::Read || asked_by_us < granted_us || wrote_us < Some(waiter.since_us)
         };
         let is_passed = |waiter: &Waiter| {
             matches!(
