@@ -43,7 +43,7 @@
 //!
 //! # Timeouts
 //!
-//! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply. A call without a reply is
+//! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply ([`open_within`](RedisStore::open_within)). A call without a reply is
 //! `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for retries of calls that did not run.
 //!
 //! With the feature `tokio-comp` alone (the default), the client runs on tokio: a call outside of a tokio runtime is
@@ -84,10 +84,12 @@ mod pubsub;
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::lock::Mutex;
 use lockage_redis::{
-    Connections, Health, Link, LinkError, LuaStore, NO_REDIS, Reply, Request, ServerAddress, hint,
+    Connections, Health, Link, LinkError, LuaStore, NO_REDIS, REPLY, Reply, Request, ServerAddress,
+    hint,
 };
 use redis::aio::ConnectionLike;
 use redis::cluster::ClusterClientBuilder;
@@ -136,10 +138,22 @@ impl RedisStore {
     /// Those of the client, for an invalid address, or one that needs a disabled feature. An unreachable address is not
     /// an error here: each call reports it.
     pub fn open(address: &str) -> RedisResult<Self> {
+        RedisStore::open_within(address, REPLY)
+    }
+
+    /// Creates a store as [`RedisStore::open`] does, which waits for a reply for this long at most, not 500 ms.
+    ///
+    /// # Errors
+    /// As of [`RedisStore::open`].
+    pub fn open_within(address: &str, patience: Duration) -> RedisResult<Self> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(Some(patience));
         match open(address)? {
-            Opened::Server(client) => Ok(RedisStore::connect(client)),
-            Opened::Master(client) => Ok(RedisStore::sentinel(client)),
-            Opened::Cluster(nodes) => RedisStore::cluster(|| cluster::builder(nodes.clone())),
+            Opened::Server(client) => Ok(RedisStore::connect_with_config(client, config)),
+            Opened::Master(client) => Ok(RedisStore::of_master(client, config)),
+            Opened::Cluster(nodes) => RedisStore::cluster(|| {
+                let builder = cluster::builder(nodes.clone()).response_timeout(patience);
+                builder.overall_response_timeout(Some(patience))
+            }),
         }
     }
 
@@ -158,12 +172,16 @@ impl RedisStore {
     /// masters. One caller at a time asks them: while its runtime is blocked, calls that need a new connection are
     /// `NotDone`.
     pub fn sentinel(client: SentinelClient) -> Self {
+        RedisStore::of_master(client, AsyncConnectionConfig::new())
+    }
+
+    fn of_master(client: SentinelClient, config: AsyncConnectionConfig) -> Self {
         let client = Arc::new(Mutex::new(client));
         let master = move || {
             let client = Arc::clone(&client);
             async move { master_of(&mut *client.lock().await).await }
         };
-        RedisStore::to(master, AsyncConnectionConfig::new())
+        RedisStore::to(master, config)
     }
 
     /// Creates a store on the server that this client leads to when it connects.

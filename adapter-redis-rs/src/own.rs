@@ -192,7 +192,9 @@ impl Pipeline for Connection {
         let values = match &self.to {
             To::Server(connection) => {
                 let mut connection = connection.clone();
-                connection.set_response_timeout(wait + REPLY);
+                if !wait.is_zero() {
+                    connection.set_response_timeout(wait + REPLY);
+                }
                 connection.req_packed_commands(&all, 0, requests.len()).await
             }
             To::Cluster(connection) => {

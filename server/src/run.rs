@@ -138,7 +138,7 @@ fn open(options: &Options, observer: Arc<Observers>) -> Result<Storage> {
         "memory" => AnyStore::new(ObservedStore::new(MemoryStore::new(), "store", observer)),
         address => {
             // No word of the address, which may have a password, is in the error.
-            let opened = RedisStore::open(address);
+            let opened = RedisStore::open_within(address, options.timeout);
             let opened = opened.map_err(|error| anyhow!("--store: {error}, nor `memory`"))?;
             AnyStore::new(ObservedStore::new(opened, "store", observer))
         }

@@ -68,6 +68,23 @@ async fn a_killed_server_leaves_what_it_has_charged() {
     assert!((admitted..=admitted + CALLERS).contains(&charged), "{charged} for {admitted}");
 }
 
+/// A reply of the store has as much time as the server gives to a call.
+#[tokio::test]
+async fn a_slow_store_has_the_whole_timeout() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url(), "--timeout", "20s"]);
+    let ask = || server.post("/v1/decide", json!({"id": "all", "limit": "fixed-window 9/day"}));
+    assert_eq!(ask().await.0.as_u16(), 200);
+    redis.freeze();
+    let thaws = async {
+        // Longer than a store waits by default.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        redis.thaw();
+    };
+    let ((status, decided), ()) = tokio::join!(ask(), thaws);
+    assert_eq!((status.as_u16(), decided["limits"][0]["remaining"].as_u64()), (200, Some(7)));
+}
+
 #[tokio::test]
 async fn an_idle_connection_does_not_delay_the_end() {
     let server = Running::start(RULES, &["--grace", "1h"]);
