@@ -42,7 +42,7 @@ pub enum View {
     /// A limiter.
     Limiter(Box<LimiterView>),
     /// A reservation.
-    Reservation(ReservationView),
+    Reservation(Box<ReservationView>),
     /// A lock.
     Lock(LockView),
     /// A semaphore.
@@ -128,7 +128,7 @@ impl View {
             }
             Body::Reservation(reservation) => {
                 let view = ReservationView::of(reservation).ok_or(RecordError::Damaged)?;
-                View::Reservation(view)
+                View::Reservation(Box::new(view))
             }
             Body::Lock(own) => View::Lock(LockView {
                 inspection: lock::Inspect.apply(&mut slot, now)?,

@@ -48,6 +48,7 @@ macro_rules! kinds {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
+        #[expect(clippy::large_enum_variant, reason = "a limit is a constant, and is copied")]
         pub enum Limit {
             $(
                 #[doc = concat!("See [`", stringify!($kind), "`].")]

@@ -46,7 +46,7 @@ enum Command {
     Replay(ReplayArgs),
     Explore(Box<ExploreArgs>),
     Compare(compare::CompareArgs),
-    Worst(worst::WorstArgs),
+    Worst(Box<worst::WorstArgs>),
     Advise(advise::AdviseArgs),
     Rules(rules::RulesArgs),
     /// Print completions for a shell

@@ -84,7 +84,7 @@ pub enum Shape {
         think: Duration,
     },
     /// `boundary-attack fixed-window 10/60s`: the most that this limit admits.
-    BoundaryAttack(Attack),
+    BoundaryAttack(Box<Attack>),
 }
 
 /// A rate, and how long it lasts.
@@ -192,7 +192,7 @@ fn closed_loop(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> 
 fn attack(form: &Form<'_>, rest: &str) -> Result<Shape, ParseTrafficError> {
     let limit: Limit = rest.parse().map_err(|error| form.part(rest, "a limit", error))?;
     let attack = Attack::on(&limit).ok_or_else(|| form.expected(rest, "a limit that is known"))?;
-    Ok(Shape::BoundaryAttack(attack))
+    Ok(Shape::BoundaryAttack(Box::new(attack)))
 }
 
 /// Reads rates with commas between them, each `for` a time.

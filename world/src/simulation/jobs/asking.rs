@@ -355,7 +355,7 @@ impl<P: Place> Life<P> {
         }
         let request = Request { op: Op::ReadLimit, since_us: self.place.now_us(), ..request };
         let read = self.limiter.stored_limit(name).await;
-        self.answered(request, read.map(Answer::Limit));
+        self.answered(request, read.map(|limit| Answer::Limit(limit.map(Box::new))));
     }
 
     fn adjusted(&self, request: Request, adjusted: Result<Adjusted, Error>) {

@@ -64,7 +64,7 @@ pub enum Answer {
     Settlement(Settlement),
     Cancellation(Cancellation),
     Done(bool),
-    Limit(Option<StoredLimit>),
+    Limit(Option<Box<StoredLimit>>),
 }
 
 impl Answer {

@@ -63,7 +63,7 @@ impl Accounts {
             Given::new((ran.now_us, ran.sent_us, ran.life), (op, cost), asked.is_other, answer)
         };
         if op == Op::Peek && self.is_stored {
-            account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored)));
+            account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored.map(Box::new))));
         }
         // Charges of a key under one limit are converted when it is charged under another one.
         let epoch = self.epochs.get(&(ran.is_old, ran.key.to_owned()));
