@@ -6,10 +6,6 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use lockage_server::{Options, run};
-use mimalloc::MiMalloc;
-
-#[global_allocator]
-static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[tokio::main]
 async fn main() -> ExitCode {

@@ -104,7 +104,7 @@ def by_resp(server, seconds, pipeline):
     out = run(["redis-benchmark", "-p", str(server.ports["resp"]), "-n", str(count), "-c", "50", "-P", str(pipeline),
                "-r", "100000", "--csv", command, "user:__rand_int__", "999999", "1000000", "1"])
     values = out.strip().split("\n")[-1].replace('"', "").split(",")
-    return count, float(values[1]), f"{float(values[4]):.2f}", f"{float(values[6]):.2f}"
+    return count, float(values[1]), f"{float(values[4]):.2f}ms", f"{float(values[6]):.2f}ms"
 
 
 def by_http(server, seconds, folder):
@@ -117,7 +117,7 @@ def by_http(server, seconds, folder):
     out = run(["wrk", "-t1", "-c50", f"-d{seconds}s", "--latency", "-s", script, f"http://127.0.0.1:{server.ports['http']}"])
     assert "Non-2xx" not in out, out
     of = lambda pattern: re.search(pattern, out).group(1)
-    return int(of(r"(\d+) requests in")), float(of(r"Requests/sec:\s+([\d.]+)")), of(r"50%\s+(\S+)"), of(r"99%\s+(\S+)")
+    return int(of(r"(\d+) requests in")), float(of(r"Requests/sec:\s+([\d.]+)")), of(r"\n\s+50%\s+(\S+)"), of(r"\n\s+99%\s+(\S+)")
 
 
 def by_grpc(server, seconds, folder):
