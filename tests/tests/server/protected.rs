@@ -11,6 +11,7 @@ use lockage_redis_rs::RedisStore;
 use lockage_tests::server::{Server, say_skipped};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tokio_postgres::NoTls;
 
 #[path = "../../../adapter-redis-rs/examples/protected_object.rs"]
 #[allow(dead_code)]
@@ -27,7 +28,7 @@ fn store(server: &Server) -> AnyStore {
 #[tokio::test]
 async fn a_paused_holder_changes_no_row() {
     use protected_rows::{Story, Update, run};
-    let Some(postgres) = Postgres::start() else { return };
+    let Some(postgres) = Postgres::start().await else { return };
     let server = Server::start();
     let Story { first, second, balance } = run(store(&server), &postgres.config()).await.unwrap();
     assert_eq!((first, second, balance), (Update::Refused, Update::Done, 70));
@@ -50,7 +51,7 @@ struct Postgres {
 
 impl Postgres {
     /// Starts one; `None` if this machine has none, which standard error says.
-    fn start() -> Option<Self> {
+    async fn start() -> Option<Self> {
         let folder = tempfile::Builder::new().prefix("lockage-postgres-").tempdir().unwrap();
         let data = folder.path().join("data");
         let Some((initdb, postgres)) = program("initdb").zip(program("postgres")) else {
@@ -72,18 +73,18 @@ impl Postgres {
         command.arg("-D").arg(&data).arg("-k").arg(folder.path()).args(["-h", "", "-F"]);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let mut postgres = Postgres { process, folder };
-        postgres.wait();
+        postgres.wait().await;
         Some(postgres)
     }
 
-    fn wait(&mut self) {
+    /// Waits until it takes connections: it listens before.
+    async fn wait(&mut self) {
         let began = Instant::now();
-        while std::os::unix::net::UnixStream::connect(self.folder.path().join(".s.PGSQL.5432"))
-            .is_err()
-        {
+        while let Err(error) = self.config().connect(NoTls).await {
             let ended = self.process.try_wait().unwrap();
-            assert!(ended.is_none() && began.elapsed() < Duration::from_secs(60), "{ended:?}");
-            std::thread::sleep(Duration::from_millis(10));
+            let is_starting = ended.is_none() && began.elapsed() < Duration::from_secs(60);
+            assert!(is_starting, "{ended:?}, {error}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 
