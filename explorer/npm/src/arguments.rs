@@ -149,9 +149,12 @@ impl<'a> Packed<'a> {
         if letter != b'C' {
             return Ok((self.limit(letter)?, letter == b'Q'));
         }
-        let letters = self.number()?.to_le_bytes();
-        let letters = letters.into_iter().take_while(|letter| *letter != 0);
-        let limits = letters.map(|letter| self.limit(letter)).collect::<Read<Vec<Limit>>>()?;
+        // Five bits for each, from 1 for `A`.
+        let (mut letters, mut limits) = (self.number()?, Vec::new());
+        while letters > 0 {
+            limits.push(self.limit((letters % 32) as u8 | b'@')?);
+            letters /= 32;
+        }
         Ok((Limit::all(&limits).map_err(told)?, false))
     }
 }
