@@ -56,14 +56,15 @@ fn several() -> [Cases; 4] {
         format!("C1 S1 12 {SPAN} F1 99 {SPAN} 5 6 4000 4000 3"),
         format!("C1 T1 1 {SPAN} 1 I1 1 {SPAN} 1 {SPAN} {} 1 5", LATEST - 5),
     ];
+    let [eight, nine] = [8, 9].map(|count| vec!["F1 10 1000"; count].join(" "));
     let pairs = [
         "F1 10 1000 S1 10 1000",
         "T1 1 100 9 I1 1 100 9",
         "F1 10 1000 T1 1 100 9",
         "F1 0 1000 T1 1 100 9",
         "F1 10 1000 T1 1 100 0",
-        "F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000",
-        "F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000 F1 10 1000",
+        &eight,
+        &nine,
         "F1 10 1000",
         "F1 10 1000 Z1 1 100",
         "F1 10 1000 T1 1 100",
@@ -72,6 +73,15 @@ fn several() -> [Cases; 4] {
     calls.extend(pairs[..2].iter().flat_map(|pair| {
         ["0", "2 2 9 1", "10", "11", "1 0", ""].map(|costs| format!("- C1 {pair} {costs}"))
     }));
+    // By part: behind a zero.
+    calls.extend(pairs[..3].iter().flat_map(|pair| {
+        let each =
+            ["1 1", "1 0", "0 1", "0 0", "2 6", "7 0", "7 1", "0 9", "1 8", "10 1", "1", "1 1 1"];
+        each.map(|each| format!("- C1 {pair} 0 {each}"))
+    }));
+    calls.extend(
+        ["1 1 1 1 1 1 1 1", "0 1 0 2 0 3 0 7"].map(|each| format!("- C1 {eight} 0 {each}")),
+    );
     for (at, bound) in [("W", SPAN), ("N", MOST), ("U", MOST / 2)] {
         for value in [bound, bound + 1, bound + 2] {
             let pairs = ["F1 N W S1 N W", "T1 N 1 1 I1 N W N", "T1 1 U 2 I1 1 100 9"];
