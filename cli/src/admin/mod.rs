@@ -58,7 +58,7 @@ impl Admin {
     /// credentials.
     pub async fn open(address: &str, timeout: Duration) -> Result<Self, StoreError> {
         let masters = Master::all(address).await?;
-        let store = RedisStore::open(address);
+        let store = RedisStore::open_within(address, timeout);
         let store = store.map_err(|error| StoreError::Misconfigured(Box::new(error)))?;
         let store = RetryStore::new(store, Tokio, timeout);
         let admin = Admin { address: address.to_owned(), timeout, store, masters };

@@ -1,6 +1,9 @@
 //! `release`, `block`, `unblock`, `set` and `reset`.
 
+use std::time::Duration;
+
 use lockage::{Limiter, Store};
+use lockage_cli::admin::Admin;
 use lockage_core::lock::{Answer, HoldId};
 use lockage_core::{Acquire, Limit, Timestamp, Verdict};
 use lockage_redis_rs::RedisStore;
@@ -47,6 +50,25 @@ async fn a_release_names_the_token_that_it_breaks() {
     let next = lock().acquire(owner(0xc), HoldId::from_u128(3), Timestamp::MAX);
     let answer = store.execute(&key("lock:{fair}"), &next).await.unwrap().answer;
     assert!(matches!(answer, Answer::Queued { ahead: 1, .. }), "{answer:?}");
+}
+
+/// A server that is slow to reply has the whole timeout.
+#[tokio::test]
+async fn a_change_may_take_as_long_as_its_timeout() {
+    let (server, _) = filled().await;
+    let admin = Admin::open(&server.url(), Duration::from_secs(20)).await.unwrap();
+    let [fair, held] = ["lock:{fair}", "lock:{held}"].map(key);
+    // It is connected from the first change on.
+    admin.release(&fair, &admin.hold(&fair, None).await.unwrap()).await.unwrap();
+    let hold = admin.hold(&held, None).await.unwrap();
+    server.freeze();
+    let thaws = async {
+        // Longer than a store waits by default.
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        server.thaw();
+    };
+    let (released, ()) = tokio::join!(admin.release(&held, &hold), thaws);
+    released.unwrap();
 }
 
 #[tokio::test]
