@@ -12,7 +12,7 @@ use crate::config::{Config, Kind};
 use crate::envelope;
 use crate::key::{Key, Slot, time};
 use crate::properties::{Check, require};
-use crate::reservations::{LIMITS, Parts, START_US, TOGETHER, of_parts};
+use crate::reservations::{LIMITS, Parts, START_US, of_parts};
 use crate::subject::Failure;
 
 /// Traffic in which the true cost of every reservation is known beforehand.
@@ -56,15 +56,20 @@ pub fn estimates(steps: usize) -> BoxedStrategy<Estimates> {
         .boxed()
 }
 
-/// Returns such traffic by part under several limits.
-pub fn by_part_estimates(steps: usize) -> BoxedStrategy<Estimates> {
-    let each = || proptest::array::uniform8(0..=9_u64);
+/// Returns such traffic by part under some of these limits.
+pub fn by_part_estimates(
+    steps: usize,
+    limits: &'static [&'static str],
+) -> BoxedStrategy<Estimates> {
+    // Many parts do not count.
+    let tenths = || prop_oneof![1 => Just(0), 3 => 0..=9_u64];
+    let each = || proptest::array::uniform8(tenths());
     let reserve = (each(), each()).prop_map(|(costs, used)| {
         let used: Vec<u64> = costs.iter().zip(used).map(|(cost, used)| used.min(*cost)).collect();
         Estimate::ReserveParts(costs, used.try_into().expect("as many"))
     });
     let by_part = prop_oneof![1 => each().prop_map(Estimate::RequestParts), 2 => reserve];
-    (estimates(steps), prop::collection::vec(by_part, steps), prop::sample::select(&TOGETHER[..5]))
+    (estimates(steps), prop::collection::vec(by_part, steps), prop::sample::select(limits))
         .prop_map(|(mut estimates, by_part, limit)| {
             estimates.limit = limit.parse().expect("a limit");
             for ((_, step), by_part) in estimates.steps.iter_mut().zip(by_part) {

@@ -133,7 +133,7 @@ pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
 }
 
 /// Several limits, each with parts that differ in their kinds or sizes.
-pub(crate) const TOGETHER: [&str; 7] = [
+pub const TOGETHER: [&str; 7] = [
     "fixed-window 10/1ms + token-bucket 70/1ms burst 230",
     "token-bucket 10/1ms burst 10 + sliding-window 20/2ms + fixed-window 30/1ms",
     "token-bucket 3 every 100us burst 10 + token-bucket 7/1ms burst 23 + token-bucket 50/1ms",

@@ -8,7 +8,7 @@ use lockage_oracle::key::Slot;
 use lockage_oracle::place::{Model, Time};
 use lockage_oracle::properties::{Check, cases, kills, property};
 use lockage_oracle::reservations::{
-    by_part_trace, only_the_first_settlement_changes_anything, trace,
+    TOGETHER, by_part_trace, only_the_first_settlement_changes_anything, trace,
 };
 use lockage_sim::store::{SimStore, Simulated};
 use proptest::prelude::*;
@@ -24,9 +24,12 @@ fn a_settled_reservation_is_as_if_its_true_cost_had_been_charged() {
 
 #[test]
 fn d15_each_part_is_as_if_its_true_cost_had_been_charged() {
-    property("settled_by_part", cases(4_000), &by_part_estimates(STEPS), |estimates| {
-        settled_is_as_if_charged(&mut Slot::default(), &estimates)
-    });
+    property(
+        "settled_by_part",
+        cases(4_000),
+        &by_part_estimates(STEPS, &TOGETHER[..6]),
+        |estimates| settled_is_as_if_charged(&mut Slot::default(), &estimates),
+    );
 }
 
 #[test]
@@ -43,7 +46,8 @@ fn a_settlement_that_ends_the_step_of_another_part_is_killed() {
         "if part.is_bucket and reserved(i) == 0 then",
         "if false then",
         |key, estimates| settled_is_as_if_charged(key, estimates),
-        by_part_estimates(STEPS),
+        // Of eight parts, hardly one is left with nothing reserved.
+        by_part_estimates(STEPS, &TOGETHER[..5]),
     );
 }
 
@@ -102,7 +106,7 @@ fn killed<S: Strategy<Value: std::fmt::Debug>>(
         let store = RefCell::new(store.with_script(id, source));
         move |input: &S::Value| check(&mut emptied(&store, Time::Store), input)
     };
-    assert_eq!(kills(1_000, &input, on(source), on(&source.replacen(from, to, 1))), Ok(()));
+    assert_eq!(kills(400, &input, on(source), on(&source.replacen(from, to, 1))), Ok(()));
 }
 
 /// Empties a store, and returns its only key.
