@@ -43,8 +43,9 @@
 //!
 //! # Timeouts
 //!
-//! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply ([`open_within`](RedisStore::open_within)). A call without a reply is
-//! `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for retries of calls that did not run.
+//! The client's defaults apply, unless configured: 1 s to connect, 500 ms for a reply ([`RedisStore::open_within`] sets
+//! another time). A call without a reply is `Unknown`. Wrap the store in [`RetryStore`] for a timeout of your own, and for
+//! retries of calls that did not run.
 //!
 //! With the feature `tokio-comp` alone (the default), the client runs on tokio: a call outside of a tokio runtime is
 //! `NotDone`. The feature `smol-comp` is for all other executors.

@@ -2,8 +2,8 @@
 -- `F1:` and a double of 8 bytes, in little-endian order, for each number of `F1 10 60000000 1763700000123456 3`. With
 -- nothing behind it but requests that were admitted it begins with `F1|`, and goes on as `fast_requests` describes. The
 -- fast path reads no other.
--- Several counters have behind C1: the letters of their tags as one number, of five bits for each, from 1 for A, the first in the
--- lowest, and then all numbers of C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456.
+-- Several counters have behind C1: the letters of their tags as one number, of five bits for each, from 1 for A, the first
+-- in the lowest, and then all numbers of C1 F1 10 60000000 T1 1 10 20 1763700000123456 3 30 1763700000123456.
 local CONFIGS, STATES = {$LOG = 2}, {}   -- how many numbers of a part are its configuration, and of a counter its state
 $for_each_algorithm
 CONFIGS.$TAG, STATES.$TAG = $CONFIGS, $STATES

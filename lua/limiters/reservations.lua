@@ -8,13 +8,12 @@
 -- Each reservation has a record of its own, packed as a counter's is:
 --   R1 0 1763700000123456 1763700060123456 800 ...
 -- that is 0, or 1 once it was settled; when it was made or settled (us); until when it can be settled, or that is known; the
--- estimate or the true cost; the letters of the limit's tags as one number, as `packed` has them, and the configuration
--- of each; while it is open the generation, or 0, the number in it, and of each part the window that it is in (when a fixed one
+-- estimate or the true cost; the letters of the limit's tags as one number, as `packed` has them, and the configuration of
+-- each; while it is open the generation, or 0, the number in it, and of each part the window that it is in (when a fixed one
 -- began, the number of a sliding one, when one of a calendar ends), the time of a log's entry, or 0; once it was settled the
 -- estimate; and the numbers that the reply was made from, as of a request or an adjustment. Costs by part have 2 more in the
 -- first place, the number of parts in that of the estimate, and the cost of each behind it; and there are as many estimates
--- once it was settled. It lives for twice as long as it
--- can be settled, so that an answer is known for at least that long.
+-- once it was settled. It lives for twice as long as it can be settled, so that an answer is known for at least that long.
 $steps
 $take_steps
 $merge_steps

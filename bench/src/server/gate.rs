@@ -91,7 +91,8 @@ fn bound_worst(counted: &mut Counted) -> Result<()> {
         let each = counted.count(&then)? as f64 / case.most as f64;
         let row = format!("{}, {}: {:.0} thousand", case.name, case.outcome, each / 1000.0);
         println!("{row}");
-        if each > if case.name == worst::OF_EIGHT { MOST_OF_EIGHT } else { MOST } {
+        let most = if case.name == worst::OF_EIGHT { MOST_OF_EIGHT } else { MOST };
+        if each > most {
             more.push(row);
         }
     }

@@ -90,9 +90,9 @@ pub enum Stored {
     /// A string. The numbers of a counter with only reservations after its state are kept in binary, so that `F1 10
     /// 60000000 1763700000123456 3` is `F1:` and four little-endian doubles of eight bytes each; with only admitted
     /// requests after it, so is the whole record, after `F1|`. Several counters are `C1:`, the letters of their tags as
-    /// one number of five bits for each, the first in the lowest, and the others. A lock with an empty queue has such a form, too (see
-    /// `fast_lock.lua`), and semaphores and read-write locks have no other. The bytes of a fenced value are kept
-    /// unchanged: in its text, backslashes and bytes that are not UTF-8 are `\x` and two digits.
+    /// one number of five bits for each, the first in the lowest, and the others. A lock with an empty queue has such a
+    /// form, too (see `fast_lock.lua`), and semaphores and read-write locks have no other. The bytes of a fenced value are
+    /// kept unchanged: in its text, backslashes and bytes that are not UTF-8 are `\x` and two digits.
     Text(String),
     /// The record of a log, or of several limits with a log among them: its head, then `chunk` with entries for each
     /// chunk of older ones, then the newest entries, each a time and after a colon a cost. A list under a key has the
