@@ -62,7 +62,7 @@ pub(super) struct Ports {
     draw: Draw,
     timers: BTreeMap<(u64, u64), Waker>,
     calls: BTreeMap<u64, Call>,
-    /// The calls of the shipped store, with the ids of their limiters, and its connections.
+    /// The calls of the shipped store, and batches of the simulated one, with the ids of their limiters; and connections.
     called: BTreeMap<u64, Vec<usize>>,
     sockets: BTreeMap<u64, Socket>,
     out: Vec<Out>,
@@ -224,8 +224,15 @@ impl Host {
     /// Returns whether a caller waits for a call of these limiters.
     pub(super) fn calls_any(&self, is: impl Fn(usize) -> bool) -> bool {
         let ports = self.ports();
-        let linked = ports.called.values().flatten().copied();
-        linked.chain(ports.calls.values().filter_map(|call| call.of_limiter)).any(is)
+        let called = ports.called.values().flatten().copied();
+        called.chain(ports.calls.values().filter_map(|call| call.of_limiter)).any(is)
+    }
+
+    /// Returns whether a call that has this limiter has another one for which `is` holds.
+    pub(super) fn calls_with(&self, id: usize, is: impl Fn(usize) -> bool) -> bool {
+        let ports = self.ports();
+        let with_it = ports.called.values().filter(|ids| ids.contains(&id));
+        with_it.flatten().any(|other| *other != id && is(*other))
     }
 
     /// Returns whether a caller waits for the answer of a call.

@@ -38,10 +38,9 @@ impl World<'_> {
             }
         }
         // A call of several ids goes on for the others, also once all who asked for this one have left.
-        let is_in_flight = |id: &usize| {
-            self.plan.options.batches && self.nodes[node].host.calls_any(|called| called == *id)
-        };
-        match alone.iter().find(|id| !is_in_flight(id)) {
+        let goes_on =
+            |id: &usize| self.nodes[node].host.calls_with(*id, |other| self.is_called(node, other));
+        match alone.iter().find(|id| !goes_on(id)) {
             Some(id) => fault(Kind::Unsent, format!("one for `{}` of node {node}", IDS[*id])),
             None => Ok(()),
         }
@@ -49,17 +48,19 @@ impl World<'_> {
 
     /// Returns whether a call of a limiter goes on although no caller waits for it.
     fn is_abandoned(&self, node: usize) -> bool {
-        let running = &self.nodes[node];
-        let is_called = |id: usize| {
-            let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
-                Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
-                Some(Work::Ask { id: asked, .. }) => asked == id,
-                _ => false,
-            };
-            self.lives[node].is_sharing(id) || running.runs(calls_itself)
-        };
+        let is_called = |id: usize| self.is_called(node, id);
         // A call of several ids goes on while any of its callers waits.
         let is_any_called = self.plan.options.batches && (0..IDS.len()).any(is_called);
-        !self.is_probed && !is_any_called && running.host.calls_any(|id| !is_called(id))
+        !self.is_probed && !is_any_called && self.nodes[node].host.calls_any(|id| !is_called(id))
+    }
+
+    /// Returns whether a caller on a node waits for a decision of this limiter.
+    fn is_called(&self, node: usize, id: usize) -> bool {
+        let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
+            Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
+            Some(Work::Ask { id: asked, .. }) => asked == id,
+            _ => false,
+        };
+        self.lives[node].is_sharing(id) || self.nodes[node].runs(calls_itself)
     }
 }

@@ -7,7 +7,7 @@ use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
 use lockage_core::{AnyCommand, Command};
 
-use super::waits::{Waiting, send};
+use super::waits::{Batch, Waiting, send};
 use super::{Host, Out};
 use crate::simulation::judge::Seen;
 use crate::simulation::place::Place;
@@ -70,6 +70,7 @@ impl Store for Host {
             return link.execute_batch(self, calls, patience).await;
         }
         let sent: Vec<_> = calls.iter().map(|(key, command)| self.request(key, *command)).collect();
+        let _batch = Batch::of(&sent);
         let mut outcomes = Vec::with_capacity(sent.len());
         for waiting in sent {
             outcomes.push(outcome(waiting).await);

@@ -74,6 +74,29 @@ impl Drop for Waiting {
     }
 }
 
+/// Calls that were sent at once, whose answers are taken together.
+pub(super) struct Batch {
+    ports: Arc<Mutex<Ports>>,
+    first: u64,
+}
+
+impl Batch {
+    pub(super) fn of(sent: &[Waiting]) -> Option<Self> {
+        let Waiting { ports, call: first } = sent.first()?;
+        let mut locked = lock(ports);
+        let of_limiter = |waiting: &Waiting| locked.calls.get(&waiting.call)?.of_limiter;
+        let limiters = sent.iter().filter_map(of_limiter).collect();
+        locked.called.insert(*first, limiters);
+        Some(Batch { ports: Arc::clone(ports), first: *first })
+    }
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        lock(&self.ports).called.remove(&self.first);
+    }
+}
+
 /// Sends a message, and returns the wait for the answer to its call.
 pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> Waiting {
     let mut locked = lock(ports);

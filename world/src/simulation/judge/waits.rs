@@ -30,7 +30,7 @@ pub(in crate::simulation) struct Waits {
     free_since_us: BTreeMap<Need, u64>,
     bounds: Bounds,
     /// The newest token of a writer, and when the store granted it.
-    wrote: (u64, Option<u64>),
+    wrote: Option<(u64, u64)>,
     /// A waiter could not listen: until then it may miss notifications.
     unsure_until_us: u64,
 }
@@ -148,7 +148,7 @@ impl Waits {
             ended: BTreeMap::new(),
             free_since_us: BTreeMap::new(),
             bounds: Bounds::new(plan),
-            wrote: (0, None),
+            wrote: None,
             unsure_until_us: 0,
         }
     }
@@ -195,8 +195,8 @@ impl Waits {
     /// The store granted a write lock, whoever learns of it.
     pub(in crate::simulation) fn wrote(&mut self, token: u64, now_us: u64) {
         // A holder that acquires it again keeps its token.
-        if self.wrote.0 < token {
-            self.wrote = (token, Some(now_us));
+        if self.wrote.is_none_or(|(newest, _)| newest < token) {
+            self.wrote = Some((token, now_us));
         }
     }
 
@@ -204,7 +204,7 @@ impl Waits {
     /// writer that has asked since the latest writer was granted.
     pub(super) fn got(&self, job: usize, what: What, now_us: u64) -> Result<(), Fault> {
         let granted_us = self.granted_us(job).unwrap_or(now_us);
-        let (_, wrote_us) = self.wrote;
+        let wrote_us = self.wrote.map(|(_, at_us)| at_us);
         let (Some(apart_us), Some(begun_us)) = (self.bounds.apart_us, self.begun_us(job)) else {
             return Ok(());
         };
