@@ -51,6 +51,8 @@ struct State<C> {
     /// When the latest use began on a connection that needed no check, or had passed it. A connection that was never
     /// used has been idle since it was made.
     used: Option<Instant>,
+    /// Whether it has passed a check after which nothing was sent: the next use needs none.
+    is_proved: bool,
     /// Whether a use has come to it.
     is_awaited: bool,
     /// Whether it is closed: `current` is then the final error.
@@ -104,6 +106,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         // compiler's usual limit.
         let mut call = async {
             let (mut using, connection) = before_sending(request, self.ready(request)).await?;
+            using.is_ready = false;
             let (output, health) = call(connection).await;
             using.health = health;
             Ok(output)
@@ -124,9 +127,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
     async fn ready(&self, request: &Request<'_>) -> Result<(Use<'_, C>, C), LinkError> {
         let (mut checks, mut is_again) = (0, false);
         loop {
-            let (current, began, is_fresh, was_awaited) = self.current();
-            let (health, check) = (Health::Doubtful, None);
-            let mut using = Use { all: self, current, health, check };
+            let (current, began, fresh, was_awaited) = self.current();
+            let (health, check, is_ready) = (Health::Doubtful, fresh.flatten(), false);
+            let mut using = Use { all: self, current, health, check, is_ready };
             // A connection that is made needs no wait: calls spend their time here.
             let connection = match using.current.peek().map(Made::of) {
                 Some(made) => made,
@@ -160,12 +163,14 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                 }
             };
             // A connection to several nodes may be made while one of them is silent.
-            if is_fresh && (checks == 0 || !self.in_background) {
+            if fresh.is_some() && (checks == 0 || !self.in_background) {
+                using.is_ready = true;
                 return Ok((using, connection));
             }
             let Err(error) = check_before(request, &connection).await else {
                 using.check = Some(Check::Passed);
                 self.passed(&using, began);
+                using.is_ready = true;
                 return Ok((using, connection));
             };
             (using.health, using.check) = (error.health(), Some(Check::Failed));
@@ -185,9 +190,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns the present connection or attempt, the time, whether it needs no check, and whether another use has come
-    /// to it before.
-    fn current(&self) -> (Connecting<C>, Instant, bool, bool) {
+    /// Returns the present connection or attempt, the time, if it needs no check the one that an earlier use made for
+    /// it, and whether another use has come to it before.
+    fn current(&self) -> (Connecting<C>, Instant, Option<Option<Check>>, bool) {
         let now = now();
         let mut state = self.state();
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
@@ -196,12 +201,14 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         let made = state.current.peek().and_then(|made| made.as_ref().ok()).map(|made| made.begun);
         let used = made.map(|begun| state.used.unwrap_or(begun));
         let is_idle = used.is_some_and(|used| now.saturating_duration_since(used) >= self.idle);
-        let is_fresh = !is_idle && (state.doubts == 0 || self.in_background);
-        if is_fresh && made.is_some() {
+        let check = std::mem::take(&mut state.is_proved).then_some(Check::Passed);
+        let is_good = state.doubts == 0 || self.in_background || check.is_some();
+        let fresh = (!is_idle && is_good).then_some(check);
+        if fresh.is_some() && made.is_some() {
             state.used = Some(now);
         }
         let was_awaited = std::mem::replace(&mut state.is_awaited, true);
-        (state.current.clone(), now, is_fresh, was_awaited)
+        (state.current.clone(), now, fresh, was_awaited)
     }
 
     /// Records that the connection was alive when this use began.
@@ -225,6 +232,11 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
     fn judge(&self, using: &Use<'_, C>) {
         let mut state = self.state();
         if state.is_closed || !state.current.ptr_eq(&using.current) {
+            return;
+        }
+        // Its caller came too late to send anything, which is no fault of the connection.
+        if using.is_ready {
+            state.is_proved = using.check == Some(Check::Passed);
             return;
         }
         // A made connection to several nodes may lose a part of them, but not all.
@@ -308,6 +320,7 @@ impl<C> State<C> {
             doubts: 0,
             since,
             used: None,
+            is_proved: false,
             is_awaited: false,
             is_closed: false,
         }
@@ -320,6 +333,8 @@ struct Use<'a, C: Link + Clone + 'static> {
     current: Connecting<C>,
     health: Health,
     check: Option<Check>,
+    /// Whether all before the call is done, and nothing is sent yet.
+    is_ready: bool,
 }
 
 /// The result of a check before a use.

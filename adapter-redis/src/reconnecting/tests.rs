@@ -276,6 +276,52 @@ fn one_that_passes_checks_and_leaves_calls_in_doubt_is_replaced() {
     }
 }
 
+/// Callers that are not polled until their time is over, one after the other: the first check is enough for all.
+#[test]
+fn a_check_that_passes_too_late_for_its_caller_is_no_doubt() {
+    #[derive(Clone)]
+    struct Slow(u32);
+    impl Link for Slow {
+        async fn send(&self, _request: &Request<'_>) -> Result<Reply, LinkError> {
+            let sent = now();
+            let reply =
+                std::future::poll_fn(
+                    |_| if now() > sent { Poll::Ready(()) } else { Poll::Pending },
+                );
+            reply.await;
+            Ok(Reply::Integer(self.0.into()))
+        }
+    }
+    let (begun, patience) = (Instant::now(), Duration::from_millis(100));
+    simulate_time(Some(begun));
+    let count = AtomicU32::new(0);
+    let reconnecting = Reconnecting::new(move || {
+        std::future::ready(Ok(Slow(count.fetch_add(1, Ordering::Relaxed))))
+    });
+    let mut time = begun;
+    let mut ask = |pause: Duration| {
+        time += pause;
+        simulate_time(Some(time));
+        let ping = ping().by(Some(time + patience));
+        let mut call = Box::pin(reconnecting.send(&ping));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(call.poll_unpin(&mut context).is_pending());
+        time += patience;
+        simulate_time(Some(time));
+        match call.poll_unpin(&mut context) {
+            Poll::Ready(result) => result.map_err(|error| error.was_sent()),
+            Poll::Pending => Err(true),
+        }
+    };
+    assert_eq!(ask(Duration::ZERO), Ok(Reply::Integer(0)));
+    for _ in 0..3 {
+        // It was idle, for longer than the shortest age of one that is replaced.
+        assert_eq!(ask(2 * AGE), Err(false));
+        assert_eq!(ask(Duration::ZERO), Ok(Reply::Integer(0)));
+    }
+    simulate_time(None);
+}
+
 /// Otherwise impatient callers would replace connections to a slow server all the time.
 #[test]
 fn a_check_that_is_dropped_replaces_nothing() {
