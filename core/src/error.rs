@@ -265,6 +265,8 @@ pub enum RecordError {
     LimitIsStored,
     /// The request has a cost for each part of another limit than the key's stored one.
     OtherParts,
+    /// A reservation is to be held for longer than the lease of the key's stored [`InFlight`](crate::InFlight) limit.
+    HoldTooLong,
     /// The deciding time is outside the range that the call covers, or after
     /// [`Timestamp::MAX`](crate::Timestamp::MAX): the caller's or the store's clock is off.
     ClockOff,
@@ -272,7 +274,7 @@ pub enum RecordError {
 
 impl RecordError {
     /// Returns the status that scripts reply for this error; 0 is success.
-    const STATUS: [(i64, RecordError); 7] = [
+    const STATUS: [(i64, RecordError); 8] = [
         (1, RecordError::OtherKind),
         (2, RecordError::OtherVersion),
         (4, RecordError::Damaged),
@@ -280,6 +282,7 @@ impl RecordError {
         (8, RecordError::LimitIsStored),
         (10, RecordError::ClockOff),
         (11, RecordError::OtherParts),
+        (12, RecordError::HoldTooLong),
     ];
 
     /// Returns the status that scripts reply for this error.
@@ -313,6 +316,10 @@ impl fmt::Display for RecordError {
             }
             RecordError::OtherParts => {
                 "the key's stored limit has other parts than the request has costs: read it, and ask by its parts"
+            }
+            RecordError::HoldTooLong => {
+                "the key's stored limit has a shorter lease than the reservation is to be held: hold it for at most the \
+                 lease, and renew it"
             }
             RecordError::ClockOff => {
                 "a clock shows a time after the year 2184, or the caller's clock and the store's disagree by more \

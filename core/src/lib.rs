@@ -65,9 +65,9 @@ pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdi
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
 pub use limit::{
-    Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, IntervalBucket,
-    LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior, SECOND,
-    SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
+    Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, InFlight,
+    IntervalBucket, LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior,
+    SECOND, SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireAll, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost,

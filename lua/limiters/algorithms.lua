@@ -2,7 +2,8 @@
 -- it is wrong: how many numbers a state has (`size`), which of them is `counted`, `unit` for each unit of cost, which
 -- counts what was in the window before (`previous`), and which is the `latest` time that counts; the `capacity` and the
 -- length of a `window`; `most`, the most that can be counted with every step exact and every time in range; and whether
--- it is a queue, whose requests have turns, and whether a bucket, which empties as time passes. Behind the configuration stands what a call gives, of a record zeros.
+-- it is a queue, whose requests have turns, and whether a bucket, which empties as time passes; and the `lease`, of places
+-- that are given back. Behind the configuration stands what a call gives, of a record zeros.
 local algorithms = {}
 $for_each_algorithm
 
@@ -18,7 +19,7 @@ function algorithms.$TAG($limit)
   local counter = {
     size = $STATES, counted = $COUNTED, latest = $LATEST, previous = $PREVIOUS, is_queue = $IS_QUEUE,
     capacity = $capacity, unit = $unit, window = $window, most = most,
-    is_bucket = $IS_BUCKET,
+    is_bucket = $IS_BUCKET, lease = $lease,
   }
 
   -- The state as it counts now; a fresh one where there is none.

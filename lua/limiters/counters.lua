@@ -9,12 +9,15 @@ local function counter_add(part, units)
   part.state[part.counted] = part.state[part.counted] + units * part.unit
 end
 
--- Gives back as far as there is: of a sliding window first from its running window.
+-- Gives back as far as there is: of a sliding window first from its running window, of places first the older ones, which
+-- would return before the others.
 local function counter_give_back(part, units)
   local state, at = part.state, part.counted
   if part.previous then
+    local other = part.previous
+    if part.lease then at, other = other, at end
     local rest = max(0, units - state[at])
-    state[at], state[part.previous] = max(0, state[at] - units), max(0, state[part.previous] - rest)
+    state[at], state[other] = max(0, state[at] - units), max(0, state[other] - rest)
   elseif units >= counter_used(part) then   -- compared in units: their parts can pass 2^53
     state[at] = 0
   else

@@ -4,7 +4,7 @@
 -- KEYS[2]  the key of the reservation: the limiter's, a colon and the id
 -- ARGV[3]  the id, a colon, and for how long it can be settled (us)
 -- ARGV[4]  and on: the limit, then the estimate, as `limiter_acquire` takes the limit and one cost; or, to renew a
---          reservation, = and until when it can be settled (us)
+--          reservation, = and until when it can be settled (us): with places, at most a lease from now
 -- Reply    as of `limiter_acquire`, with the states settled; for an id that was reserved before, the reply that it got.
 --          Of a renewal {0, now, 1} and until when it can be settled now; or {0, now, 2} for one that was settled, and
 --          {0, now, 0} for one that is not there
@@ -15,15 +15,26 @@ if refused then return refused end
 local till = tonumber(match(ARGV[at] or '', '^=(%d+)$'))
 local cost, by_part = read_cost(at)
 if not till and (not cost or cost < 1) or #ARGV > at then return wrong_argument(at, 'one cost, at least 1 for a part') end
-refused = read_request(at) or read_record() or take_costs(by_part, true) or read_reservation()
+if till then GET = 'GETEX' end
+refused = read_request(at) or read_record() or take_costs(by_part, true)
+  or not till and remember > (shortest_lease() or LONGEST) and {$HOLD_TOO_LONG} or read_reservation()
 if refused then return refused end
 
 if till then
   if not reservation then return told({0, now, 0}) end
   if not reservation.is_open then return told({0, now, 2}) end
-  till = math.min(till, reservation.made + LONGEST)
+  local lease, numbers = shortest_lease(), reservation.numbers
+  till = math.min(till, reservation.made + LONGEST, now + (lease or LONGEST))
   if till <= reservation.till then return told({0, now, 1, reservation.till}) end
-  local record = 'R1:' .. struct.pack('<ddd', reservation.numbers[1], reservation.made, till) .. sub(reservation.record, 28)
+  if lease and reservation.is_own then
+    if is_off then return told({CLOCK_OFF, now}) end
+    local moved = keep_places()
+    if broken then return {DAMAGED} end
+    id = nil   -- it is no request that is remembered
+    if moved or converted then store() end
+  end
+  numbers[3] = till
+  local record = 'R1:' .. struct.pack('<' .. string.rep('d', #numbers), unpack(numbers))
   redis.call('SET', KEYS[2], record, 'PX', ttl_ms(2 * till - reservation.made))
   return told({0, now, 1, till})
 end

@@ -35,7 +35,8 @@ if is_off then return told({CLOCK_OFF, now}) end
 local costs, estimates, less, more, most = {}, {}, {}, {}, 0
 for i = 1, #parts do
   costs[i], estimates[i] = cost_of(i, actual), reserved(i)
-  less[i], more[i] = max(0, estimates[i] - costs[i]), max(0, costs[i] - estimates[i])
+  local kept = parts[i].lease and 0 or costs[i]   -- of places nothing stays charged
+  less[i], more[i] = max(0, estimates[i] - kept), max(0, kept - estimates[i])
   most = max(most, more[i])
 end
 local is_by_part = each or reservation.is_by_part

@@ -182,6 +182,33 @@ local function counted(part, window)
   if windows == 1 then return part.previous end
 end
 
+-- The shortest lease of the parts, if any has places that are given back.
+local function shortest_lease()
+  local shortest
+  for _, part in ipairs(parts) do
+    if part.lease then shortest = math.min(shortest or part.lease, part.lease) end
+  end
+  return shortest
+end
+
+-- Keeps the places of the reservation for another lease; whether any state has changed.
+local function keep_places()
+  if not reservation.is_own or reservation.generation ~= (generation or 0) then return end
+  local changed = false
+  for i, part in ipairs(parts) do
+    local at, state = reservation.windows + i, part.state
+    local running = part.lease and part.window_of(unpack(state))
+    if running and running == reservation.numbers[at] + 1 then
+      local places = math.min(reserved(i), state[part.previous])
+      if places > 0 then
+        state[part.previous], state[part.counted] = state[part.previous] - places, state[part.counted] + places
+        reservation.numbers[at], changed = running, true
+      end
+    end
+  end
+  return changed
+end
+
 -- Ends the reservation, and gives back up to as many units as `less` has for each part of what was charged for it: how much,
 -- of the part where that is most; nothing where nothing has changed.
 local function close_reservation(less)

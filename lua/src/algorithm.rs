@@ -6,6 +6,7 @@
 //! | `@given` | numbers that each call carries after the configuration, and no record; `@off` then sets `off`: whether they cannot settle the state. Not in fast composites |
 //! | `@call` | numbers that its calls carry after the configuration. Not in fast composites |
 //! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous` | the role of each name: see `limiters/algorithms.lua` |
+//! | `@lease` | the name of the least time for which a charge is held, of which the settlement of its reservation gives back all |
 //! | `@wrong` | sets `wrong`: whether no such configuration can be built |
 //! | `@most` | sets `most`: the most that can be counted |
 //! | `@new` | sets a fresh state |
@@ -86,6 +87,7 @@ impl<'l> Algorithm<'l> {
             ("unit", only("unit").unwrap_or("1").to_owned()),
             ("latest", only("latest").unwrap_or("nil").to_owned()),
             ("window", only("window").unwrap_or("nil").to_owned()),
+            ("lease", only("lease").unwrap_or("nil").to_owned()),
             ("previous", only("previous").unwrap_or("nil").to_owned()),
             ("elseif", if index == 0 { "if" } else { "elseif" }.to_owned()),
         ];

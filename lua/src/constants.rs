@@ -86,6 +86,7 @@ pub(crate) fn all() -> BTreeMap<&'static str, String> {
         ("BLOCKED", BLOCKED),
         ("CLOCK_OFF", RecordError::ClockOff.status()),
         ("OTHER_PARTS", RecordError::OtherParts.status()),
+        ("HOLD_TOO_LONG", RecordError::HoldTooLong.status()),
     ];
     let texts = [
         ("ARGUMENT", ARGUMENT),

@@ -28,14 +28,27 @@ local generation, made, total, count
 $read_counter
 if generation ~= own then return redis.error_reply(NEEDS_SLOW_PATH) end
 local cost, given, closed, behind, identity, till, span = estimate - actual, 0, nil, nil, nil, nil, nil
+$if_lease
+cost = estimate   -- of places nothing stays charged
+$end_lease
 $give_back
+$if_no_lease
 -- How long such a record is kept is for the slow path to say.
 if $counted == 0 then return redis.error_reply(NEEDS_SLOW_PATH) end
+$end_no_lease
 given = math.ceil(given / $unit)
 local reply = struct.pack('<dddd$D_STATE', now, 1, given, 0, $state)
 redis.call('SETRANGE', KEYS[2], '3', struct.pack('<ddddd$D_CONFIGddd$D_STATE', 1, now, 2 * last_time - since, actual, $LETTER_NUMBER, $config,
   estimate, given, 0, $state))
 if not closed then return reply end
+$if_lease
+if $counted == 0 then
+  $keep
+  if till <= now then till = now + 1 end
+  redis.call('SET', key, '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. behind, 'PX', math.ceil((till - now) / 1000) + skew)
+  return reply
+end
+$end_lease
 $store_counter
 
 -- @read_reserved

@@ -9,8 +9,7 @@
 -- key), 2 another version, 4 damaged, 5 the id was used before, for another operation or another
 -- cost, 8 the key's limit is stored with it,
 -- 10 the time is outside of what the call knows of a calendar window; 11 a cost by part is of other parts than the
--- stored limit's; 10 with the time. Nothing is
--- written then. Nothing is written either where the reply is an error that begins with $ARGUMENT,
+-- stored limit's; 12 a reservation is to be held for longer than its lease; 10 with the time. Nothing is written then. Nothing is written either where the reply is an error that begins with $ARGUMENT,
 -- for a wrong argument.
 local key = KEYS[1]
 local find, match, sub, format = string.find, string.match, string.sub, string.format

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use lockage_core::{
-    CalendarWindow, ConfigError, FixedWindow, IntervalBucket, LeakyBucket, Limit, SlidingLog,
-    SlidingWindow, TokenBucket,
+    CalendarWindow, ConfigError, FixedWindow, InFlight, IntervalBucket, LeakyBucket, Limit,
+    SlidingLog, SlidingWindow, TokenBucket,
 };
 
 use crate::calendar::Calendar;
@@ -26,11 +26,13 @@ pub enum Kind {
     LeakyBucket,
     /// A day, week, month or year of a time zone.
     CalendarWindow,
+    /// Places, for one to two leases.
+    InFlight,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 7] = [
+    pub const ALL: [Kind; 8] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
         Kind::SlidingWindow,
@@ -38,6 +40,7 @@ impl Kind {
         Kind::IntervalBucket,
         Kind::LeakyBucket,
         Kind::CalendarWindow,
+        Kind::InFlight,
     ];
 
     /// Returns a name for messages and file names, such as `sliding_log`.
@@ -50,6 +53,7 @@ impl Kind {
             Kind::IntervalBucket => "interval_bucket",
             Kind::LeakyBucket => "leaky_bucket",
             Kind::CalendarWindow => "calendar_window",
+            Kind::InFlight => "in_flight",
         }
     }
 }
@@ -65,7 +69,7 @@ pub enum Shape {
 
 impl Shape {
     /// Each kind alone, and a composite.
-    pub const ALL: [Shape; 8] = [
+    pub const ALL: [Shape; 9] = [
         Shape::One(Kind::FixedWindow),
         Shape::One(Kind::SlidingLog),
         Shape::One(Kind::SlidingWindow),
@@ -73,6 +77,7 @@ impl Shape {
         Shape::One(Kind::IntervalBucket),
         Shape::One(Kind::LeakyBucket),
         Shape::One(Kind::CalendarWindow),
+        Shape::One(Kind::InFlight),
         Shape::Several,
     ];
 
@@ -156,9 +161,9 @@ impl From<Config> for Limits {
 pub struct Config {
     /// The kind.
     pub kind: Kind,
-    /// The limit of a window or a log, or the tokens that a bucket gains, or a queue loses, per span.
+    /// The limit of a window or a log, or of places, or the tokens that a bucket gains, or a queue loses, per span.
     pub amount: u64,
-    /// The window, the period or the interval, in microseconds; for a calendar [a number that identifies
+    /// The window, the period, the interval or the lease, in microseconds; for a calendar [a number that identifies
     /// it](Calendar::of_span).
     pub span_us: u64,
     /// The capacity of a bucket or a queue; for others the same as `amount`.
@@ -194,6 +199,7 @@ impl Config {
             Kind::TokenBucket => TokenBucket::new(self.amount, span, self.burst)?.into(),
             Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
             Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
+            Kind::InFlight => InFlight::new(self.amount, span)?.into(),
             Kind::CalendarWindow => {
                 let calendar = Calendar::of_span(self.span_us);
                 CalendarWindow::new(self.amount, calendar.unit, calendar.zone())?.into()
@@ -229,6 +235,7 @@ impl From<Limit> for Config {
             Limit::LeakyBucket(it) => {
                 bucket(Kind::LeakyBucket, it.amount(), it.period(), it.queue())
             }
+            Limit::InFlight(it) => window(Kind::InFlight, it.limit(), it.lease()),
             Limit::CalendarWindow(it) => {
                 let span = Duration::from_micros(Calendar::of(&it).span_us());
                 window(Kind::CalendarWindow, it.limit(), span)

@@ -1,4 +1,4 @@
-//! The envelopes E1 to E8: how much a limit may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E9: how much a limit may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that is admitted in any half-open span of T microseconds. It grows only at those T at
 //! which a span can hold one more pair of admitted requests. So the spans that begin with one admitted request and end
@@ -36,6 +36,11 @@ pub fn bound(config: &Config, length_us: u64) -> u128 {
             (amount * length.div_ceil(span)).max(straddled)
         }
         Kind::SlidingLog => amount * length.div_ceil(span),
+        // The places of one window and of the next fit together.
+        Kind::InFlight => {
+            let windows = if length_us < 2 { 1 } else { (length - 2) / span + 2 };
+            amount * windows.div_ceil(2)
+        }
         // The most boundaries inside any such span.
         Kind::CalendarWindow if length_us < 2 => amount,
         Kind::CalendarWindow => {
@@ -78,6 +83,7 @@ pub fn property(config: &Config) -> Property {
         Kind::TokenBucket | Kind::LeakyBucket => Property::E4,
         Kind::IntervalBucket => Property::E5,
         Kind::CalendarWindow => Property::E8,
+        Kind::InFlight => Property::E9,
     }
 }
 
@@ -101,9 +107,11 @@ impl Line {
         let base = match config.kind {
             Kind::TokenBucket | Kind::LeakyBucket => at_once,
             Kind::SlidingWindow => at_once + u128::from(amount),
-            Kind::FixedWindow | Kind::SlidingLog | Kind::IntervalBucket | Kind::CalendarWindow => {
-                return None;
-            }
+            Kind::FixedWindow
+            | Kind::SlidingLog
+            | Kind::IntervalBucket
+            | Kind::CalendarWindow
+            | Kind::InFlight => return None,
         };
         Some(Line { base, amount, per })
     }
@@ -293,6 +301,16 @@ mod tests {
         assert_eq!(check(&config, &[(day - 1, 5), (day, 5), (2 * day, 5)], 0), Ok(()));
         let excess = check(&config, &[(day - 1, 5), (day, 5), (2 * day - 1, 1)], 0).unwrap_err();
         assert_eq!((excess.start_us, excess.most), (day, 5));
+    }
+
+    #[test]
+    fn e9_two_windows_fit_at_once() {
+        let lengths = [1, 2, 11, 12, 21, 22, 31, 32];
+        assert_eq!(bounds("in-flight 5 lease 10us", &lengths), [5, 5, 5, 10, 10, 10, 10, 15]);
+        let config = Config::window(Kind::InFlight, 5, 10);
+        assert_eq!(check(&config, &[(9, 5), (20, 5)], 0), Ok(()));
+        assert!(check(&config, &[(9, 5), (19, 1)], 0).is_err());
+        assert_eq!(check(&config, &[(9, 5), (19, -1), (19, 1)], 0), Ok(()));
     }
 
     #[test]

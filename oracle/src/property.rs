@@ -14,6 +14,7 @@ pub enum Property {
     E6,
     E7,
     E8,
+    E9,
     D1,
     D2,
     D3,
@@ -89,6 +90,10 @@ impl Property {
             E8 => (
                 "E8",
                 "a calendar window admits at most its limit times one more than the boundaries in a span",
+            ),
+            E9 => (
+                "E9",
+                "of a limit in flight no more places are taken at any time than there are, and a crashed holder's return within two leases",
             ),
             D1 => ("D1", "a request is denied exactly where an exact reference denies it"),
             D2 => (

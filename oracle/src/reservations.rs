@@ -82,7 +82,15 @@ const DATED: [&str; 2] = [
     "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
 ];
 
-/// Returns traces under one of [`LIMITS`] or a calendar window, whose clock may step back.
+/// Limits with places, which are given back whatever the true cost is.
+const IN_FLIGHT: [&str; 4] = [
+    "in-flight 10 lease 1ms",
+    "in-flight 7 lease 3ms",
+    "in-flight 9007199254740991 lease 1ms",
+    "in-flight 12 lease 2ms + token-bucket 7/1ms burst 23",
+];
+
+/// Returns traces under one of [`LIMITS`], with places or of a calendar window, whose clock may step back.
 pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
     let moved = prop_oneof![
         4 => Just(0_i64),
@@ -102,7 +110,7 @@ pub fn trace(steps: usize) -> BoxedStrategy<Trace> {
     ];
     let ask = prop_oneof![60 => ask, 1 => Just(Ask::Reset)];
     let step = (moved, ask).prop_map(|(moved_us, ask)| Step { moved_us, ask });
-    let limit = prop::sample::select([&LIMITS[..], &DATED[..]].concat());
+    let limit = prop::sample::select([&LIMITS[..], &DATED[..], &IN_FLIGHT[..]].concat());
     (limit, 1..5_000_u64, prop::collection::vec(step, 1..steps))
         .prop_map(|(limit, hold_us, steps)| Trace {
             limit: limit.parse().expect("a limit"),
@@ -133,7 +141,7 @@ pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
 }
 
 /// Several limits, each with parts that differ in their kinds or sizes.
-pub const TOGETHER: [&str; 7] = [
+pub const TOGETHER: [&str; 8] = [
     "fixed-window 10/1ms + token-bucket 70/1ms burst 230",
     "token-bucket 10/1ms burst 10 + sliding-window 20/2ms + fixed-window 30/1ms",
     "token-bucket 3 every 100us burst 10 + token-bucket 7/1ms burst 23 + token-bucket 50/1ms",
@@ -141,6 +149,7 @@ pub const TOGETHER: [&str; 7] = [
     "leaky-bucket 10/1ms queue 10 + sliding-log 10/1ms + token-bucket 7/1ms burst 23",
     EIGHT,
     "calendar-window 10/day in Asia/Tokyo + token-bucket 7/1ms burst 23",
+    "in-flight 10 lease 2ms + token-bucket 7/1ms burst 23 + in-flight 15 lease 5ms",
 ];
 
 /// As many as a composite has.
@@ -157,6 +166,15 @@ pub(crate) fn of_parts(limit: &Limit, tenths: Parts) -> Cost {
         (parts[at].capacity() * tenths[at]).div_ceil(10)
     };
     Cost::by_part(&parts.iter().enumerate().map(cost).collect::<Vec<_>>()).expect("few")
+}
+
+/// Returns the shortest lease of a limit's parts, if any has places.
+fn lease_us(limit: &Limit) -> Option<u64> {
+    let lease_us = |part| match part {
+        Limit::InFlight(part) => u64::try_from(part.lease().as_micros()).ok(),
+        _ => None,
+    };
+    limit.parts().filter_map(lease_us).min()
 }
 
 impl Trace {
@@ -191,7 +209,8 @@ impl Trace {
         made: &mut HashMap<u128, Reservation>,
     ) -> String {
         let limit = self.limit.with_calendar(|window| short(window, now));
-        let (limit, hold) = (limit, Duration::from_micros(self.hold_us));
+        let hold_us = lease_us(&limit).map_or(self.hold_us, |lease_us| self.hold_us.min(lease_us));
+        let hold = Duration::from_micros(hold_us);
         let acquire = |tenths| Acquire::new(limit, self.cost(tenths)).expect("above zero");
         let by_part = |tenths| {
             let cost = of_parts(&limit, tenths);

@@ -65,6 +65,7 @@ fn judge(seam: &Seam) {
     limiters::the_sliding_window_is_one_machine_in_three_places(seam);
     limiters::the_token_bucket_is_one_machine_in_three_places(seam);
     limiters::the_interval_bucket_is_one_machine_in_three_places(seam);
+    limiters::the_limit_in_flight_is_one_machine_in_three_places(seam);
     limiters::the_leaky_bucket_is_one_machine_in_three_places(seam);
     limiters::the_calendar_window_is_one_machine_in_three_places(seam);
     limiters::several_limits_in_one_are_one_machine_in_three_places(seam);

@@ -63,6 +63,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         refusals::another_record_is_refused_and_kept(self).await;
         reservations::a_reservation_is_settled_once(self).await;
         reservations::a_renewed_reservation_is_settled_later(self).await;
+        reservations::places_are_given_back(self).await;
         stored::all_clients_follow_the_stored_limit(self).await;
         stored::one_message_per_number_and_minute(self).await;
         stored::each_client_has_a_limit_of_its_own(self).await;

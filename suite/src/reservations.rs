@@ -91,3 +91,34 @@ pub(super) async fn a_renewed_reservation_is_settled_later<S: Store + Clone>(ben
         assert_eq!(limiter.cancel("tokens", &late).await.unwrap(), Settlement::Expired, "{limit}");
     }
 }
+
+/// E9: places are kept for as long as their reservation is renewed, many leases here, and are all given back by its
+/// settlement. Those of a holder that renews nothing return within two leases.
+pub(super) async fn places_are_given_back<S: Store + Clone>(bench: &Bench<'_, S>) {
+    let limiter = bench.limiter("in_flight", "in-flight 5 lease 2s");
+    let reserve = async |name: u128, places| {
+        let id = RequestId::from_u128(2_000 + name);
+        limiter.reserve_as("places", places, id, HOLD).await.unwrap()
+    };
+    let left = async || limiter.peek("places", 0).await.unwrap().remaining;
+    let mut held = reserve(1, 3).await.reservation.expect("it is admitted");
+    for half in 1..=12_u32 {
+        bench.at(HOLD / 2 * half);
+        assert!(!reserve(2, 3).await.decision.is_allowed(), "after {half}");
+        let renewed = limiter.renew("places", &held, HOLD).await.unwrap();
+        let Renewal::Renewed(longer) = renewed else { panic!("after {half}: {renewed:?}") };
+        let ends = longer.expires_at.saturating_since(held.expires_at);
+        assert_eq!(ends, HOLD / 2, "at most a lease from now");
+        held = longer;
+    }
+    let settled = limiter.commit("places", &held, 9).await.unwrap();
+    assert!(matches!(settled, Settlement::Settled { amount: 3, .. }), "{settled:?}");
+    assert_eq!(limiter.commit("places", &held, 9).await.unwrap(), settled, "D11");
+    assert_eq!(left().await, 5);
+
+    assert!(reserve(3, 4).await.reservation.is_some());
+    assert!(limiter.try_acquire("places", 1).await.unwrap().is_allowed());
+    assert_eq!(left().await, 0);
+    bench.at(HOLD * 8);
+    assert_eq!(left().await, 5);
+}

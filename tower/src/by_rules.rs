@@ -189,7 +189,7 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
     pub fn build(self) -> Result<RateLimitLayer<S>, SetupError> {
         let RateLimitByRules { setup, rules, limiter, client, values, estimate } = self;
         if let Some(estimate) = &estimate {
-            check_hold(estimate.hold)?;
+            check_hold(estimate.hold, None)?;
         }
         let in_force = ArcSwap::from_pointee(InForce::of(rules.current()));
         let limiter = Arc::new(limiter);

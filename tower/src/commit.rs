@@ -25,6 +25,8 @@ pub(crate) enum Actual {
     Bytes,
     /// By the response's body.
     Usage(Arc<Usage>),
+    /// The estimate, once the response has ended.
+    End,
 }
 
 impl Commit {
@@ -67,6 +69,29 @@ impl Commit {
     /// Returns the cost that the response's body states, such as the tokens of a streamed answer: see [`Usage`].
     pub fn by_usage(usage: Usage) -> Self {
         Commit { parts: usage.parts(), by: Actual::Usage(Arc::new(usage)) }
+    }
+
+    /// Returns the estimate, held until the response has ended: for requests [in flight](lockage::limiter::InFlight), which
+    /// give back their places then.
+    ///
+    /// ```
+    /// # #[cfg(feature = "axum")] {
+    /// use std::time::Duration;
+    ///
+    /// use lockage::runtime::Tokio;
+    /// use lockage::{Limiter, limit};
+    /// use lockage_memory::MemoryStore;
+    /// use lockage_tower::{Commit, RateLimit, header};
+    ///
+    /// let streams = Limiter::new(MemoryStore::new(), limit!("in-flight 20 lease 30s"))
+    ///     .with_prefix("streams")?;
+    /// let layer = RateLimit::by(header("x-api-key")?, streams)
+    ///     .reserve(Tokio, Duration::from_secs(30), Commit::at_end())
+    ///     .build()?;
+    /// # } Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at_end() -> Self {
+        Commit { by: Actual::End, parts: Arc::default() }
     }
 
     /// Makes it the cost of this part of the limit, of which [`RateLimit::cost_of`](crate::RateLimit::cost_of) has the

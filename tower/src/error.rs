@@ -55,6 +55,11 @@ pub enum SetupError {
     /// Requests of this limit have turns, which a layer must wait for.
     #[error("requests of `{0}` have turns: say how long one may wait, by `waiting`")]
     TurnsWithoutWaiting(Box<Limit>),
+    /// Requests of this limit have places, which reservations alone give back.
+    #[error(
+        "requests of `{0}` have places, which they give back at their end only if they reserve: call `reserve`"
+    )]
+    PlacesWithoutReserving(Box<Limit>),
     /// These two exclude each other.
     #[error("a layer with {0} cannot have {1}")]
     Conflict(&'static str, &'static str),

@@ -241,6 +241,7 @@ impl Policies {
                     parameter(name, number, text);
                 }
             }
+            let unit = if let Pace::AtOnce { .. } = pace { Unit::AtOnce } else { *unit };
             text.extend_from_slice(unit.parameter().as_bytes());
         }
     }
@@ -270,6 +271,7 @@ impl Pace {
             Limit::TokenBucket(limit) => bucket(limit.amount(), limit.period(), limit.burst()),
             Limit::IntervalBucket(limit) => bucket(limit.amount(), limit.interval(), limit.burst()),
             Limit::LeakyBucket(limit) => bucket(limit.amount(), limit.period(), limit.queue()),
+            Limit::InFlight(limit) => Pace::AtOnce { quota: limit.limit() },
             Limit::CalendarWindow(window) => Pace::Calendar { window, last: Mutex::default() },
             // A kind that this version does not know.
             _ => Pace::Stored,

@@ -16,10 +16,10 @@ use crate::cost::{Amount, by_name};
 use crate::renewals::Renewals;
 use crate::usage::Meter;
 
-/// Checks the hold of reservations, which each command carries.
-pub(crate) fn check_hold(hold: Duration) -> Result<(), ConfigError> {
+/// Checks the hold of reservations, which each command carries, under a limit if it is known.
+pub(crate) fn check_hold(hold: Duration, limit: Option<Limit>) -> Result<(), ConfigError> {
     const ANY: Limit = limit!("fixed-window 1/s");
-    let any = Acquire::new(ANY, 1).expect("a cost of 1 is one");
+    let any = Acquire::new(limit.unwrap_or(ANY), 1).expect("a cost of 1 is one");
     any.reserve(RequestId::from_u128(0), hold).map(drop)
 }
 
@@ -45,7 +45,7 @@ impl Held {
                 Actual::Usage(usage) if self.meter.is_none() => {
                     self.meter = Some(Box::new(Meter::new(usage, head)));
                 }
-                Actual::Usage(_) | Actual::Bytes => {}
+                Actual::Usage(_) | Actual::Bytes | Actual::End => {}
             }
         }
     }
@@ -81,7 +81,9 @@ impl Held {
                 }
                 Actual::Bytes if is_end => open.settle(|_, _| bytes),
                 // The estimate stays.
-                Actual::Bytes | Actual::Head(_) => open.settle(|_, estimate| estimate),
+                Actual::Bytes | Actual::Head(_) | Actual::End => {
+                    open.settle(|_, estimate| estimate);
+                }
             }
         }
     }

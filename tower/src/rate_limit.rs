@@ -305,8 +305,9 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     ///
     /// # Errors
     /// [`SetupError`]: for an invalid name, names that are not one for each limit or occur twice, turns without
-    /// [waiting](Self::waiting), waiting together with [reservations](Self::reserve), and a number of permits or a hold
-    /// out of range.
+    /// [waiting](Self::waiting), waiting together with [reservations](Self::reserve), places [in
+    /// flight](lockage::limiter::InFlight) that are not reserved until the end of the response, and a number of permits or
+    /// a hold out of range.
     pub fn build(self) -> Result<RateLimitLayer<S>, SetupError> {
         let RateLimit { rules, mut setup, unit, in_flight } = self;
         if setup.waiting.is_some() && setup.reserving.is_some() {
@@ -327,7 +328,20 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
             setup.at_once = Some(Policies::at_once(check_name(&name)?, permits));
         }
         for charge in setup.rules.iter().flat_map(|rule| rule.limits.all()) {
-            part_costs::check_limit(&setup.part_costs, charge.limiter.limit())?;
+            let limit = charge.limiter.limit();
+            part_costs::check_limit(&setup.part_costs, limit)?;
+            match (&setup.reserving, limit) {
+                (Some(reserving), limit) => {
+                    if !reserving.by.is_by_body() && limit.is_some_and(|it| it.has_places()) {
+                        return Err(SetupError::Conflict("a cost by the response's head", PLACES));
+                    }
+                    check_hold(reserving.hold, limit)?;
+                }
+                (None, Some(limit)) if limit.has_places() => {
+                    return Err(SetupError::PlacesWithoutReserving(limit.into()));
+                }
+                (None, _) => {}
+            }
         }
         let policies = setup.rules.iter().flat_map(|rule| rule.limits.all());
         let mut names: Vec<_> = policies.flat_map(|limits| limits.policies.names()).collect();
@@ -335,12 +349,13 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(SetupError::DuplicateName((&**twice[0]).into()));
         }
-        if let Some(reserving) = &setup.reserving {
-            check_hold(reserving.hold)?;
-        }
         Ok(RateLimitLayer::new(setup))
     }
 }
+
+/// The subject of a [`SetupError::Conflict`].
+const PLACES: &str =
+    "places that requests keep until its end: commit by `Commit::at_end`, or by the body";
 
 impl<S: Store + Clone> RuleSetup<S> {
     fn build(self, unit: Unit, waits: bool) -> Result<Rule<S>, SetupError> {

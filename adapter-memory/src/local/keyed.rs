@@ -18,8 +18,8 @@ use crate::shards::{self, Keep, WhenFull};
 
 /// One limit per key, in this process only.
 ///
-/// Keys are of any type; known keys cost no allocation. Takes every limit but a sliding log, a
-/// calendar window and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
+/// Keys are of any type; known keys cost no allocation. Takes every limit but a sliding log, a calendar window, a limit in
+/// flight and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
 /// Memory is bounded by the live keys: calls that add a key, and one in a few hundred others, examine a
 /// few keys and drop those that expired [a moment](crate::GRACE) ago. Only [`KeyedLimiter::purge`] examines
@@ -54,7 +54,7 @@ impl<K: Hash + Eq + Send> KeyedLimiter<K, MonotonicClock> {
     /// Creates a limiter on a clock of its own.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`] for a sliding log, a calendar window or a composite.
+    /// [`UnsupportedLimit`] for a sliding log, a calendar window, a limit in flight or a composite.
     pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
         KeyedLimiter::with_clock(limit, MonotonicClock::new())
     }

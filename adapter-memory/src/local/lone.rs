@@ -16,7 +16,7 @@ use crate::sync::{self, AtomicU64, Mutex, Ordering};
 ///
 /// A [`TokenBucket`](lockage_core::TokenBucket) or [`LeakyBucket`](lockage_core::LeakyBucket) is one atomic word, if its
 /// rate fits (nearly all do, see [`Gcra::of`]). Other limits are behind a lock. Takes every limit but a
-/// sliding log, a calendar window and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
+/// sliding log, a calendar window, a limit in flight and a composite, and decides as a [`Limiter`](lockage::Limiter), to the microsecond.
 ///
 /// ```
 /// use lockage_memory::LocalLimiter;
@@ -46,7 +46,7 @@ impl LocalLimiter<MonotonicClock> {
     /// Creates a limiter on a clock of its own.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`] for a sliding log, a calendar window or a composite.
+    /// [`UnsupportedLimit`] for a sliding log, a calendar window, a limit in flight or a composite.
     pub fn new(limit: Limit) -> Result<Self, UnsupportedLimit> {
         LocalLimiter::with_clock(limit, MonotonicClock::new())
     }
@@ -56,7 +56,7 @@ impl<C: Clock> LocalLimiter<C> {
     /// Creates a limiter on this clock; a [`TickingClock`](crate::TickingClock) is the cheapest.
     ///
     /// # Errors
-    /// [`UnsupportedLimit`] for a sliding log, a calendar window or a composite.
+    /// [`UnsupportedLimit`] for a sliding log, a calendar window, a limit in flight or a composite.
     pub fn with_clock(limit: Limit, clock: C) -> Result<Self, UnsupportedLimit> {
         let state = match Gcra::of(&limit) {
             Some(gcra) => State::Word(Word::new(gcra)),

@@ -185,36 +185,42 @@ fn stored() -> [Case; 2] {
 /// Returns cases on a key with one and with many open reservations: one that is reserved and settled in turn, and
 /// a plain request.
 fn reservations() -> Vec<Case> {
-    let limit: Limit = ADMITS.parse().expect("a limit");
-    let acquire = Acquire::new(limit, 1).expect("above zero");
-    let reserved = move |id: u128| {
-        let (id, hold) = (RequestId::from_u128(id), Duration::from_secs(3600));
-        let estimate = Acquire::new(limit, 2).expect("above zero");
-        (estimate.reserve(id, hold).expect("in range"), id)
-    };
-    [("token bucket, 1 open", 1), ("token bucket, 10,000 open", 10_000)]
-        .into_iter()
-        .flat_map(|(name, open)| {
-            // So much that the bucket does not refill before the last call: a full one is for the slow path.
-            let much = Acquire::new(limit, 100_000).expect("above zero");
-            let before = move || {
-                let all = (0..open).map(move |id| call(&reserved(1 << 64 | id).0, name));
-                std::iter::once(call(&much, name)).chain(all).collect()
-            };
-            let pair = move |number: usize| {
-                let (reserve, id) = reserved((2 << 64) | (number as u128 / 2));
-                let reservation = Reservation { id, cost: 2, expires_at: Timestamp::MAX };
-                match number % 2 {
-                    0 => call(&reserve, name),
-                    _ => call(&Settle::new(limit, &reservation, 1), name),
-                }
-            };
-            [
-                Case { before: before(), ..case(name, "admitted", move |_| call(&acquire, name)) },
-                Case { each: 2, before: before(), ..case(name, "reserved and settled", pair) },
-            ]
-        })
-        .collect()
+    const PLACES: &str = "in-flight 1_000_000 lease 1h";
+    [
+        ("token bucket, 1 open", ADMITS, 1),
+        ("token bucket, 10,000 open", ADMITS, 10_000),
+        ("in flight, 10 held", PLACES, 10),
+        ("in flight, 100,000 held", PLACES, 100_000),
+    ]
+    .into_iter()
+    .flat_map(|(name, limit, open)| {
+        let limit: Limit = limit.parse().expect("a limit");
+        let acquire = Acquire::new(limit, 1).expect("above zero");
+        let reserved = move |id: u128| {
+            let (id, hold) = (RequestId::from_u128(id), Duration::from_secs(3600));
+            let estimate = Acquire::new(limit, 2).expect("above zero");
+            (estimate.reserve(id, hold).expect("in range"), id)
+        };
+        // So much that the bucket does not refill before the last call: a full one is for the slow path.
+        let much = Acquire::new(limit, 100_000).expect("above zero");
+        let before = move || {
+            let all = (0..open).map(move |id| call(&reserved(1 << 64 | id).0, name));
+            std::iter::once(call(&much, name)).chain(all).collect()
+        };
+        let pair = move |number: usize| {
+            let (reserve, id) = reserved((2 << 64) | (number as u128 / 2));
+            let reservation = Reservation { id, cost: 2, expires_at: Timestamp::MAX };
+            match number % 2 {
+                0 => call(&reserve, name),
+                _ => call(&Settle::new(limit, &reservation, 1), name),
+            }
+        };
+        [
+            Case { before: before(), ..case(name, "admitted", move |_| call(&acquire, name)) },
+            Case { each: 2, before: before(), ..case(name, "reserved and settled", pair) },
+        ]
+    })
+    .collect()
 }
 
 /// Returns the same cases with many keys; each request takes another.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use lockage_core::{ConfigError, Cost, Decision, DenialReason, Origin, Part, Verdict};
+use lockage_core::{ConfigError, Cost, Decision, DenialReason, Limit, Origin, Part, Verdict};
 
 use super::ask::{Answer, Ask};
 use super::deny_cache::{DenyCache, DenyCacheStats};
@@ -93,6 +93,10 @@ impl Denials {
         shard.correct(key, cost, decision);
         // A denial from before a refund or a change may be over.
         if ticket.generation != shard.generation {
+            return;
+        }
+        // A place can be given back at any time.
+        if source.with_known(key, Limit::has_places) == Some(true) {
             return;
         }
         if let Verdict::Denied { retry_after, reason } = decision.verdict {

@@ -12,6 +12,7 @@ mod decide;
 mod denials;
 mod deny_cache;
 mod fallback;
+mod held;
 mod idempotency;
 mod ipv6_network;
 mod limit_source;
@@ -40,13 +41,14 @@ pub use calendar::bounded_at;
 pub use coalesce::CoalescingStats;
 pub use deny_cache::{DenyCache, DenyCacheStats};
 pub use fallback::{Fallback, UnreadLimit};
+pub use held::Held;
 pub use ipv6_network::Ipv6Network;
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use lockage_core::SystemClock;
 pub use lockage_core::flow::CircuitBreakerConfig;
 pub use lockage_core::{
     Adjust, Adjusted, Admitted, CalendarUnit, CalendarWindow, Cancellation, Clock, Composite, Cost,
-    CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, IntervalBucket, LeakyBucket,
+    CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, InFlight, IntervalBucket, LeakyBucket,
     MAX_TOGETHER, MINUTE, NameError, Origin, ParseError, Part, PartName, Renew, Renewal, RequestId,
     Reservation, Reserve, Reserved, SECOND, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
     StoredLimit, Ticket, TokenBucket, Turn, Zone,

@@ -216,7 +216,8 @@ impl<S: Store> Limiter<S> {
     ///
     /// # Errors
     /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for values out of range, and [`ConfigError::Conflict`] for a
-    /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket), whose turns belong to requests.
+    /// limit with a [`LeakyBucket`](crate::limiter::LeakyBucket) or an [`InFlight`](crate::limiter::InFlight), whose turns
+    /// and places belong to requests.
     pub fn with_prefetch(mut self, prefetch: Prefetch) -> Result<Self, ConfigError>
     where
         S: HasTimeout,

@@ -22,12 +22,18 @@ impl PrefetchConfig {
     ///
     /// # Errors
     /// [`ConfigError::Zero`] and [`ConfigError::TooLarge`] for values out of these ranges,
-    /// [`ConfigError::Conflict`] for a limit with a [`LeakyBucket`](crate::LeakyBucket), whose turns belong to
-    /// single requests.
+    /// [`ConfigError::Conflict`] for a limit with a [`LeakyBucket`](crate::LeakyBucket) or an
+    /// [`InFlight`](crate::InFlight), whose turns and places belong to single requests.
     pub fn new(limit: &Limit, permits: u64, lease: Duration) -> Result<Self, ConfigError> {
         let capacity = limit.capacity();
         if limit.parts().any(|part| matches!(part, Limit::LeakyBucket(_))) {
             return Err(ConfigError::Conflict { what: PERMITS, with: "turns in a queue" });
+        }
+        if limit.has_places() {
+            return Err(ConfigError::Conflict {
+                what: PERMITS,
+                with: "places that requests give back",
+            });
         }
         if permits == 0 {
             return Err(ConfigError::Zero { what: "number of permits to take ahead" });

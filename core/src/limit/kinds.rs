@@ -269,6 +269,11 @@ impl Single {
         self.machine().is_some_and(|machine| machine.window_of(State::default()).is_none())
     }
 
+    /// Returns its lease, if it counts places that are given back: see [`Machine::lease_us`].
+    pub(crate) fn lease_us(&self) -> Option<u64> {
+        self.machine()?.lease_us()
+    }
+
     /// Returns whether its admissions wait for their turn.
     pub(crate) fn has_turns(&self) -> bool {
         let fresh = |machine: &dyn Machine| machine.turn_at(machine.settle(None, 0));

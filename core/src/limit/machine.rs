@@ -78,6 +78,12 @@ pub(crate) trait Machine {
         None
     }
 
+    /// Returns for how long a charge is held at least, in microseconds, if the settlement of its reservation gives back all
+    /// of it, whatever the true cost is; `None` for other limits.
+    fn lease_us(&self) -> Option<u64> {
+        None
+    }
+
     /// Returns the size of a unit of cost in the number that counts it.
     fn unit(&self) -> u64 {
         1

@@ -5,6 +5,7 @@ mod composite;
 mod constructors;
 mod fixed_window;
 mod gcra;
+mod in_flight;
 mod input;
 mod interval_bucket;
 mod kinds;
@@ -29,6 +30,7 @@ pub use composite::Composite;
 pub use constructors::{DAY, HOUR, MINUTE, SECOND};
 pub use fixed_window::FixedWindow;
 pub use gcra::Gcra;
+pub use in_flight::InFlight;
 pub use interval_bucket::IntervalBucket;
 pub use meter::{LazyDecision, Meter, MeterState, Prior};
 pub use parse::{ParseError, parse_duration, parse_rate};
@@ -63,6 +65,7 @@ kinds! {
     /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount; with the word `gcra` too |
     /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
     /// | [`CalendarWindow`] | `calendar-window 1000/month in Europe/Berlin`; without `in`, of UTC |
+    /// | [`InFlight`] | `in-flight 50 lease 30s`; without `lease`, of a minute |
     /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
     /// | [`Composite`] | `sliding-log 3/7s + fixed-window 20/h`: two to eight of the others, each with a name and a colon before it, or none |
     ///
@@ -88,6 +91,7 @@ kinds! {
     TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, given 0, state 2 }
     IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, given 0, state 2 }
     CalendarWindow { Machine, "Y1", "calendar-window", CalendarWindowAcquire, config 3, given 4, state 3 }
+    InFlight { Machine, "N1", "in-flight", InFlightAcquire, config 2, given 0, state 3 }
     LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, given 0, state 2 }
 }
 
@@ -113,6 +117,7 @@ impl Limit {
         fixed_window, try_fixed_window: FixedWindow(limit: u64, window: Duration);
         sliding_log, try_sliding_log: SlidingLog(limit: u64, window: Duration);
         sliding_window, try_sliding_window: SlidingWindow(limit: u64, window: Duration);
+        in_flight, try_in_flight: InFlight(limit: u64, lease: Duration);
         calendar_window, try_calendar_window: CalendarWindow(limit: u64, unit: CalendarUnit, zone: Zone);
         token_bucket, try_token_bucket: TokenBucket(amount: u64, period: Duration)[burst = amount];
         interval_bucket, try_interval_bucket: IntervalBucket(amount: u64, interval: Duration)[burst = amount];

@@ -22,8 +22,8 @@ use crate::exact::{
 /// most `limit * (1 + T / window)` is admitted, so up to twice the limit within one window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingWindow {
-    limit: u64,
-    window_us: u64,
+    pub(super) limit: u64,
+    pub(super) window_us: u64,
 }
 
 impl SlidingWindow {

@@ -174,6 +174,15 @@ impl Cost {
         Cost { costs, ..*self }
     }
 
+    /// Returns the cost that stays charged under these limits: nothing for places that are given back.
+    pub(super) fn without_places(&self, limits: &[Single]) -> Cost {
+        let is_held = |at: usize| limits.get(at).is_some_and(|limit| limit.lease_us().is_some());
+        match (0..limits.len()).any(is_held) {
+            false => *self,
+            true => self.of_parts(limits.len()).map(|at, cost| if is_held(at) { 0 } else { cost }),
+        }
+    }
+
     /// Returns how much more each of so many parts is charged by this cost than by `other`.
     pub(super) fn above(&self, other: &Cost, parts: usize) -> Cost {
         let [one, other] = Cost::alike([self, other], parts);
@@ -189,10 +198,12 @@ impl Cost {
     /// Returns both by part if either is, for so many parts.
     pub(super) fn alike(both: [&Cost; 2], parts: usize) -> [Cost; 2] {
         let is_by_part = both.iter().any(|cost| cost.count > 0);
-        both.map(|cost| match is_by_part {
-            true => Cost { count: parts as u8, ..Cost::default() }.map(|at, _| cost.of_part(at)),
-            false => *cost,
-        })
+        both.map(|cost| if is_by_part { cost.of_parts(parts) } else { *cost })
+    }
+
+    /// Returns it by part, for so many parts.
+    fn of_parts(&self, parts: usize) -> Cost {
+        Cost { count: parts as u8, ..Cost::default() }.map(|at, _| self.of_part(at))
     }
 }
 

@@ -6,6 +6,7 @@ use super::request::{Request, RequestId};
 use super::reservations::Stage;
 use super::reserve::{self, Reservation};
 use super::stored::under_own_limit;
+use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
@@ -18,9 +19,10 @@ use crate::reply::read_head;
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
-/// Renews a [`Reservation`]: it can be settled for longer. Nothing is charged, and the limiter's record does not change.
+/// Renews a [`Reservation`]: it can be settled for longer, and nothing more is charged.
 ///
-/// The new end is `hold` after the end that the given reservation states. Sent again after a lost answer, the command
+/// The new end is `hold` after the end that the given reservation states; under an [`InFlight`](crate::InFlight) limit it
+/// is at most one lease from now, and its places are kept for so long. Sent again after a lost answer, the command
 /// changes nothing more and gets the same answer, until a later renewal. An end never moves back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Renew {
@@ -150,9 +152,17 @@ impl Run for Renew {
         if let Stage::Settled { .. } = known.stage {
             return Ok(Renewal::AlreadySettled);
         }
-        let (renewed, before) = (known.renewed(self.until_us()), known.until);
-        let until = renewed.until;
+        let limits = self.limit.singles();
+        let lease_us = reserve::lease_us(&limits);
+        let latest_us = lease_us.map_or(u64::MAX, |us| now.as_micros() + us);
+        let mut renewed = known.renewed(self.until_us().min(latest_us));
+        let (until, before) = (renewed.until, known.until);
         if until > before {
+            if lease_us.is_some() && renewed.told_under(&limits).is_some() {
+                let mut transaction = Transaction::new(&limits, slot, now)?;
+                let has_moved = transaction.keep_places(&mut renewed);
+                transaction.commit(now, has_moved);
+            }
             *beside = Some(Record::of(Body::Reservation(renewed)));
         }
         Ok(self.renewed(until))

@@ -4,6 +4,7 @@
 //! limiter's own record keeps for that does not grow with the number of open ones:
 //! - Each reservation has a record of its own, under a [second key](crate::key_beside), which only its maker and its
 //!   settler know. It expires by itself.
+//! - A place of a limit in flight is taken like the charge of a window. A renewal moves it to the running one.
 //! - A window, and a log's entry, only grow until they are gone. The reservation's charge is there as long as they are:
 //!   its record names them.
 //! - A bucket empties meanwhile, and would have been empty earlier without the reservation. The part that still counts
@@ -398,6 +399,32 @@ impl Transaction<'_> {
         let (generation, number) =
             self.reservations.as_ref().map_or((0, 0), |all| (all.generation, all.made));
         Place { generation, number, windows }
+    }
+
+    /// Keeps the places of an open reservation for another lease, and returns whether the limiter's record has changed.
+    pub(super) fn keep_places(&mut self, record: &mut ReservationRecord) -> bool {
+        let generation = self.reservations.as_ref().map_or(0, |all| all.generation);
+        let Stage::Open { cost, place } = &mut record.stage else { return false };
+        if generation != place.generation {
+            return false;
+        }
+        let mut has_moved = false;
+        for (at, (part, window)) in self.key.parts.iter_mut().zip(&mut place.windows).enumerate() {
+            let machine = part.limit.machine().filter(|machine| machine.lease_us().is_some());
+            let Some(running) = machine.and_then(|machine| machine.window_of(part.state)) else {
+                continue;
+            };
+            let counted = |window| machine.and_then(|machine| machine.counted(part.state, window));
+            let (Some(from), Some(to)) = (counted(*window), counted(running)) else { continue };
+            let places = cost.of_part(at).min(part.state.0[from]);
+            if from != to && places > 0 {
+                let state = part.state.with(from, part.state.0[from] - places);
+                part.state = state.with(to, state.0[to] + places);
+                *window = running;
+                has_moved = true;
+            }
+        }
+        has_moved
     }
 
     /// Ends a reservation of this estimate, and gives back up to `less` of its charge. Returns how many units that was,

@@ -90,9 +90,16 @@ impl Acquire {
     /// [`MAX_SPAN`](crate::MAX_SPAN)). The record lives for at least as long.
     ///
     /// # Errors
-    /// [`ConfigError`] for a time to hold of zero, with a fraction of a microsecond, or out of range.
+    /// [`ConfigError`] for a time to hold of zero, with a fraction of a microsecond, or out of range: under an
+    /// [`InFlight`](crate::InFlight) limit at most its lease. Under a stored one, that is [`RecordError::HoldTooLong`].
     pub fn reserve(self, id: RequestId, hold: Duration) -> Result<Reserve, ConfigError> {
         let request = Request::new(id, hold)?;
+        if let Some(max) = lease_us(&self.limit().singles()).filter(|us| request.remember_us > *us)
+        {
+            let (what, bound) =
+                ("time to hold", "the lease of the limit: renew it to hold it for longer");
+            return Err(ConfigError::TooLarge { what, max, unit: "us", bound });
+        }
         Ok(Reserve { limit: *self.limit(), cost: *self.cost(), request })
     }
 }
@@ -124,6 +131,11 @@ impl Reserve {
         let decision = recall(limits, &self.cost, known.now, told).ok_or(RecordError::Damaged)?;
         Ok(self.reserved(known.now, decision))
     }
+}
+
+/// Returns the shortest lease of these limits, if any counts places that are given back.
+pub(super) fn lease_us(limits: &[Single]) -> Option<u64> {
+    limits.iter().filter_map(Single::lease_us).min()
 }
 
 /// Returns the reservation kept here that counts at `now`, for a key with this record.
@@ -208,6 +220,9 @@ impl Run for Reserve {
     ) -> Result<Reserved, RecordError> {
         self.cost.suits_charge(&self.limit)?;
         let limits = self.limit.singles();
+        if lease_us(&limits).is_some_and(|us| self.request.remember_us > us) {
+            return Err(RecordError::HoldTooLong);
+        }
         if let Some(known) = live(slot, beside, now)? {
             return self.repeated(known, &limits);
         }
@@ -236,7 +251,8 @@ fn pack(script: ScriptId, limit: &Limit, numbers: &[u64]) -> Option<PackedCall> 
 ///
 /// Every later decision is then as if the true cost had been charged when it was reserved. A charge that came back by
 /// itself meanwhile does not come back again, and the windows and intervals that a reservation began go on. The part
-/// above the estimate is charged now, like an [`Adjust::penalty`](crate::Adjust::penalty).
+/// above the estimate is charged now, like an [`Adjust::penalty`](crate::Adjust::penalty). The places of an
+/// [`InFlight`](crate::InFlight) limit are all given back, whatever the true cost is.
 ///
 /// Less is given back, and the rest stays charged, if more than [`EXACT_RESERVATIONS`](crate::EXACT_RESERVATIONS) of a
 /// bucket are open, as [`Settlement::Settled`] reports. Nothing is given back if the key was reset, has come under
@@ -390,13 +406,14 @@ impl Run for Settle {
             (Stage::Settled { .. }, _) => return Ok(Settlement::AlreadySettled),
         };
         let mut transaction = Transaction::new(&limits, slot, now)?;
-        let less = cost.above(&self.actual, count);
+        let charged = self.actual.without_places(&limits);
+        let less = cost.above(&charged, count);
         let given = place.and_then(|place| transaction.settle(place, &cost, &less));
-        let charged = match self.actual.above(&cost, count) {
+        let more = match charged.above(&cost, count) {
             more if more.most() > 0 => adjust::penalty(&mut transaction, &more),
             _ => 0,
         };
-        let amount = charged.max(given.unwrap_or_default());
+        let amount = more.max(given.unwrap_or_default());
         let freed = transaction.freed_at(&1.into());
         let told = adjust::told(amount, &transaction.key, &freed);
         let after = transaction.key.peek(&1.into(), &freed);

@@ -30,6 +30,7 @@ pub(super) fn reserve_scripts(limit: &Limit) -> Option<[ScriptId; 2]> {
         Limit::IntervalBucket(_) => {
             [ScriptId::IntervalBucketReserve, ScriptId::IntervalBucketSettle]
         }
+        Limit::InFlight(_) => [ScriptId::InFlightReserve, ScriptId::InFlightSettle],
         _ => return None,
     })
 }

@@ -82,6 +82,7 @@ fn a_million_a_day_is_accepted_by_every_limiter() {
         "token-bucket 1_000_000/day",
         "token-bucket 1_000_000 every day burst 1_000_000",
         "leaky-bucket 1_000_000/day",
+        "in-flight 1_000_000 lease day",
     ] {
         assert_eq!(parsed(text).capacity(), 1_000_000, "{text}");
     }
@@ -100,6 +101,9 @@ fn a_printed_limit_reads_as_the_same_limit() {
         ("token-bucket 3/week", "token-bucket 3/7day burst 3"),
         ("leaky-bucket 10/60s", "leaky-bucket 10/min queue 10"),
         ("leaky-bucket 10 per 90s queue 2", "leaky-bucket 10/90s queue 2"),
+        ("in-flight 50", "in-flight 50"),
+        ("in-flight 50 lease 60s", "in-flight 50"),
+        ("In-Flight 100_000 lease 1m30s", "in-flight 100000 lease 90s"),
         ("calendar-window 10_000 per month in UTC", "calendar-window 10000/month"),
         ("Calendar-Window 7/Week IN europe/berlin", "calendar-window 7/week in Europe/Berlin"),
         (
@@ -126,6 +130,7 @@ fn a_limit_in_code_is_the_limit_of_its_text() {
         (Limit::interval_bucket(8, SECOND).burst(9), limit!("token-bucket 8 every s burst 9")),
         (Limit::leaky_bucket(10, SECOND), limit!("leaky-bucket 10/s")),
         (Limit::leaky_bucket(10, SECOND).queue(20), limit!("leaky-bucket 10/s queue 20")),
+        (Limit::in_flight(50, 30 * SECOND), limit!("in-flight 50 lease 30s")),
         (
             Limit::calendar_window(1000, CalendarUnit::Month, BERLIN),
             limit!("calendar-window 1_000/month in europe/berlin"),
@@ -185,7 +190,7 @@ fn errors_show_the_position_and_the_expectation() {
     assert_eq!(
         refused(""),
         "\"\", column 1: expected a kind of limit: fixed-window, sliding-log, sliding-window, \
-         token-bucket, calendar-window, leaky-bucket or gcra, found the end"
+         token-bucket, calendar-window, in-flight, leaky-bucket or gcra, found the end"
     );
     assert_eq!(
         refused("fixed-window 10/fortnight"),
@@ -204,6 +209,12 @@ fn errors_show_the_position_and_the_expectation() {
     assert!(refused("calendar-window 10/hour").contains("column 20: expected day, week, month"));
     assert!(refused("calendar-window 10").contains("column 19: expected / and a unit of the"));
     assert!(refused("10/s").contains("column 1: expected a kind of limit"));
+    assert!(
+        refused("in-flight 50 for 30s").contains("for requests in flight lease and a duration")
+    );
+    assert!(refused("in-flight 0").contains("column 11: the limit is zero"));
+    assert!(refused("in-flight 5 lease 36y").contains("column 19: expected a duration"));
+    assert!(refused("in-flight 5 lease 14_000day").contains("the lease is too long"));
     assert!(refused("dripping-bucket 10/s").ends_with("found \"dripping-bucket\""));
     assert!(refused("slidng-windw 10/s").ends_with(": did you mean sliding-window?"));
     assert!(

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lockage_core::{
-    CalendarUnit, CalendarWindow, FixedWindow, IntervalBucket, LeakyBucket, Limit, RequestId,
+    CalendarUnit, CalendarWindow, FixedWindow, InFlight, IntervalBucket, LeakyBucket, Limit, RequestId,
     SlidingLog, SlidingWindow, StoredLimit, Timestamp, TokenBucket, Zone,
 };
 
@@ -36,6 +36,7 @@ pub(crate) trait Numbers {
         Ok(match letter {
             b'F' => FixedWindow::new(first, self.micros()?).map_err(told)?.into(),
             b'S' => SlidingWindow::new(first, self.micros()?).map_err(told)?.into(),
+            b'N' => InFlight::new(first, self.micros()?).map_err(told)?.into(),
             b'L' => SlidingLog::new(first, self.micros()?).map_err(told)?.into(),
             b'T' => TokenBucket::new(first, self.micros()?, self.number()?).map_err(told)?.into(),
             b'I' => {
@@ -130,6 +131,7 @@ impl<'a> Packed<'a> {
             "sliding_window" => b'S',
             "token_bucket" => b'T',
             "interval_bucket" => b'I',
+            "in_flight" => b'N',
             "leaky_bucket" => b'Q',
             "sliding_log" => b'L',
             "calendar_window" => b'Y',

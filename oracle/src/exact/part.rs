@@ -26,6 +26,7 @@ impl Part {
             Kind::CalendarWindow => {
                 Box::new(windows::Dated::new(amount, Calendar::of_span(span_us)))
             }
+            Kind::InFlight => Box::new(windows::Places::new(amount, span)),
             Kind::LeakyBucket => Box::new(queue::Queue::new(amount, span, burst)),
         };
         let log_window = (kind == Kind::SlidingLog).then_some(span_us);

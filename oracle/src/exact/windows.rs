@@ -1,4 +1,4 @@
-//! The fixed window and the sliding window counter, from the list of admitted requests.
+//! The fixed window, the sliding window counter and places in flight, from the list of admitted requests.
 
 use num_bigint::BigInt;
 use num_traits::ToPrimitive;
@@ -176,5 +176,59 @@ impl Model for Sliding {
         let split = (1 << 52) / self.window;
         let most = ((1 << 53) - 1) / self.window * split + split - 1;
         most.min((1 << 53) - 1)
+    }
+}
+
+/// Places, each taken until the end of the window after that of its charge, or until it is given back.
+pub(super) struct Places {
+    limit: i128,
+    lease: i128,
+    /// The charges that are left of each time, the earliest first.
+    taken: Vec<(i128, i128)>,
+    last: i128,
+}
+
+impl Places {
+    pub(super) fn new(limit: i128, lease: i128) -> Self {
+        Places { limit, lease, taken: Vec::new(), last: 0 }
+    }
+
+    fn is_taken(&self, since: i128, now: i128) -> bool {
+        now < (since.div_euclid(self.lease) + 2) * self.lease
+    }
+}
+
+impl Model for Places {
+    fn available(&self, now: i128) -> i128 {
+        let taken = self.taken.iter().filter(|(since, _)| self.is_taken(*since, now));
+        self.limit - taken.map(|(_, places)| places).sum::<i128>()
+    }
+
+    fn admit(&mut self, cost: i128, now: i128) {
+        self.taken.push((now, cost));
+    }
+
+    /// Gives back those that would return first.
+    fn refund(&mut self, cost: i128, _now: i128) {
+        let mut left = cost;
+        for (_, places) in &mut self.taken {
+            let back = left.min(*places);
+            *places -= back;
+            left -= back;
+        }
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.last = now;
+        self.taken =
+            self.taken.iter().copied().filter(|(since, _)| self.is_taken(*since, now)).collect();
+    }
+
+    fn last(&self) -> i128 {
+        self.last
+    }
+
+    fn holds(&self) -> i128 {
+        (1 << 53) - 1
     }
 }

@@ -40,6 +40,10 @@ enum Kind {
     SlidingWindow {
         window: i128,
     },
+    /// Places, each taken until the end of the window after that of its charge.
+    InFlight {
+        window: i128,
+    },
     /// A bucket with its rate in lowest terms; whether it is a queue with turns.
     Bucket {
         amount: i128,
@@ -64,6 +68,7 @@ impl Part {
             config::Kind::CalendarWindow => Kind::Calendar(Calendar::of_span(config.span_us)),
             config::Kind::SlidingLog => Kind::SlidingLog { window: span },
             config::Kind::SlidingWindow => Kind::SlidingWindow { window: span },
+            config::Kind::InFlight => Kind::InFlight { window: span },
             config::Kind::TokenBucket => bucket(false),
             config::Kind::LeakyBucket => bucket(true),
             config::Kind::IntervalBucket => Kind::IntervalBucket { amount, span },
@@ -112,6 +117,10 @@ impl Part {
                 let weighted = self.used_in(index - 1, window) * left;
                 (weighted + window - 1) / window + self.used_in(index, window)
             }
+            Kind::InFlight { window } => {
+                let index = now.div_euclid(window);
+                self.used_in(index - 1, window) + self.used_in(index, window)
+            }
             Kind::Bucket { span, .. } => (self.bucket_parts(now) + span - 1) / span,
             Kind::IntervalBucket { amount, span } => self.interval_deficit(now, amount, span),
         }
@@ -132,7 +141,7 @@ impl Part {
         let now = now.max(self.last);
         match self.kind {
             Kind::SlidingLog { window } => self.changes.retain(|it| now < it.at + window),
-            Kind::SlidingWindow { window } => {
+            Kind::SlidingWindow { window } | Kind::InFlight { window } => {
                 self.changes.retain(|it| it.at.div_euclid(window) + 1 >= now.div_euclid(window));
             }
             // A window, or the time in which a bucket is not full, begins anew.
@@ -181,6 +190,14 @@ impl Part {
                 self.give_back(in_this, now);
                 self.give_back(in_previous, now - window);
             }
+            // Those that would return first.
+            Kind::InFlight { window } => {
+                let index = now.div_euclid(window);
+                let in_previous = cost.min(self.used_in(index - 1, window));
+                let in_this = (cost - in_previous).min(self.used_in(index, window));
+                self.give_back(in_previous, now - window);
+                self.give_back(in_this, now);
+            }
             // The rest of a unit that is coming back comes back with it.
             _ => self.give_back(cost, now),
         }
@@ -211,9 +228,12 @@ impl Part {
                 }
                 less - left
             }
-            Kind::SlidingWindow { window } => {
+            Kind::SlidingWindow { window } | Kind::InFlight { window } => {
                 let number = at.div_euclid(window);
                 let before = self.used_in(number, window);
+                // Of places nothing stays charged.
+                let is_held = matches!(self.kind, Kind::InFlight { .. });
+                let less = if is_held { self.changes[index].cost } else { less };
                 self.changes[index].cost -= less;
                 before - self.used_in(number, window)
             }
@@ -349,6 +369,7 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
             ends_alike(before, span)
         }
         (Kind::SlidingWindow { window }, Kind::SlidingWindow { window: before })
+        | (Kind::InFlight { window }, Kind::InFlight { window: before })
             if window == before =>
         {
             Part { capacity: new.capacity, ..old.clone() }
@@ -357,7 +378,8 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
             Part { capacity: new.capacity, ..old.clone() }
         }
         // With other windows, all of it counts in this one.
-        (Kind::SlidingWindow { .. }, Kind::SlidingWindow { .. }) => {
+        (Kind::SlidingWindow { .. }, Kind::SlidingWindow { .. })
+        | (Kind::InFlight { .. }, Kind::InFlight { .. }) => {
             let mut part = Part { last: now, ..new.clone() };
             if used > 0 {
                 part.charge(used, now, None);

@@ -181,6 +181,7 @@ pub fn is_fast_path(script: ScriptId) -> bool {
             | ScriptId::SlidingWindowAcquire
             | ScriptId::TokenBucketAcquire
             | ScriptId::IntervalBucketAcquire
+            | ScriptId::InFlightAcquire
             | ScriptId::LeakyBucketAcquire
             | ScriptId::CalendarWindowAcquire
             | ScriptId::SlidingLogAcquire
@@ -189,6 +190,8 @@ pub fn is_fast_path(script: ScriptId) -> bool {
             | ScriptId::SlidingWindowReserve
             | ScriptId::TokenBucketReserve
             | ScriptId::IntervalBucketReserve
+            | ScriptId::InFlightReserve
+            | ScriptId::InFlightSettle
             | ScriptId::FixedWindowSettle
             | ScriptId::SlidingWindowSettle
             | ScriptId::TokenBucketSettle

@@ -109,6 +109,9 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
             let max = u64::try_from(max.min(MAX_COUNT.into())).expect("at most the largest count");
             Config::window(kind, if at_bound { max } else { amount.min(max) }, window_us)
         }
+        Kind::InFlight => {
+            Config::window(kind, if at_bound { MAX_COUNT } else { amount }, span_us.min(1 << 50))
+        }
         Kind::CalendarWindow => {
             let limit = if at_bound { MAX_COUNT } else { amount };
             Config::window(kind, limit, Calendar::numbered(span_us).span_us())

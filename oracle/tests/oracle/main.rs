@@ -5,6 +5,7 @@ mod adjustments;
 mod by_part;
 mod fenced;
 mod flows;
+mod in_flight;
 mod latch;
 mod limiter_properties;
 mod lines;

@@ -126,6 +126,8 @@ fn rate(limit: &Limit) -> (u64, Unit) {
             };
             return (window.limit(), unit);
         }
+        // With places, which are in no unit of time.
+        Limit::InFlight(limit) => return (limit.limit(), Unit::Unknown),
         _ => return (0, Unit::Unknown),
     };
     let is_of = |(_, seconds): &&(Unit, u64)| Duration::from_secs(*seconds) == span;

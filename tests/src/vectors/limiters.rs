@@ -22,7 +22,7 @@ type Story = fn(&mut Recorder);
 /// The stories of the first limit of each kind; the others have only decisions.
 const OF_EACH_KIND: [Story; 4] = [decisions, requests, adjustments, reservations];
 
-const KINDS: [(&str, [&str; 3]); 8] = [
+const KINDS: [(&str, [&str; 3]); 9] = [
     (
         "calendar-window",
         [
@@ -52,6 +52,10 @@ const KINDS: [(&str, [&str; 3]); 8] = [
             "token-bucket 2 every 7us burst 5",
             "token-bucket 1000000 every day burst 1000000",
         ],
+    ),
+    (
+        "in-flight",
+        ["in-flight 10 lease 1day", "in-flight 3 lease 7us", "in-flight 1000000 lease 60s"],
     ),
     (
         "leaky-bucket",

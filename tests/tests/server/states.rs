@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fred::types::config::Config;
 use lockage::fenced::{Access, Fenced};
-use lockage::limiter::{Cancellation, Settlement};
+use lockage::limiter::{Cancellation, Renewal, Settlement};
 use lockage::locks::{Released, RunOnce};
 use lockage::observer::ErrorKind;
 use lockage::runtime::Tokio;
@@ -105,6 +105,7 @@ async fn frees_and_keeps<S: Store + Clone + 'static>(server: &Server, store: S) 
     let written = fenced.write("value", lock.token(), b"known").await.unwrap();
     assert_eq!(written, Access::Accepted(()));
     let limits = [
+        "in-flight 5 lease 20s",
         "token-bucket 5/h",
         "fixed-window 5/h",
         "sliding-window 5/h",
@@ -138,10 +139,13 @@ async fn frees_and_keeps<S: Store + Clone + 'static>(server: &Server, store: S) 
     }
     for (limit, charged) in limits.iter().zip(reserved) {
         let limiter = limiter(limit);
+        let renewed = limiter.renew(limit, &charged, LEASE * 5).await.unwrap();
+        assert!(matches!(renewed, Renewal::Renewed(_)), "{limit}: {renewed:?}");
         let settled = limiter.commit(limit, &charged, 1).await.unwrap();
         assert!(matches!(settled, Settlement::Settled { .. }), "{limit}: {settled:?}");
         assert_eq!(limiter.refund(limit, 1).await.unwrap().amount, 1, "{limit}");
-        assert_eq!(limiter.peek(limit, 1).await.unwrap().remaining, 3, "{limit}");
+        let left = if limit.starts_with("in-flight") { 4 } else { 3 };
+        assert_eq!(limiter.peek(limit, 1).await.unwrap().remaining, left, "{limit}");
         assert_eq!(
             limiter.unblock(&format!("{limit}, blocked")).await.unwrap().amount,
             1,

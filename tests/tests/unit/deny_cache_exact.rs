@@ -22,7 +22,8 @@ const STEPS: usize = 40;
 /// store, with clocks that go apart by as much as the cache allows for.
 #[test]
 fn a_local_answer_is_the_stores_and_its_times_are_bounds() {
-    for kind in Kind::ALL {
+    // A denial for want of a place is over as soon as one is given back, and not cached.
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::InFlight) {
         let hits = Cell::new(0);
         let name = format!("deny_cache_{}", kind.name());
         let some_again = forward(request_trace(kind, STEPS));

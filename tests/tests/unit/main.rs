@@ -14,6 +14,7 @@ mod deny_cache_exact;
 mod examples;
 mod fallback;
 mod flow_waits;
+mod in_flight;
 mod late_calls;
 mod limiter_options;
 mod lines;

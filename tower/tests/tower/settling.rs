@@ -164,6 +164,33 @@ async fn permits_are_released_however_a_request_ends() {
     }
 }
 
+/// E9, H4: a place is kept for as long as the response takes, many leases here, and given back at its end.
+#[tokio::test(start_paused = true)]
+async fn places_are_given_back_however_a_request_ends() {
+    for course in ALL {
+        let store = waiting_store(paused_memory());
+        let places = limit("in-flight 1 lease 2s");
+        let limiter = Limiter::new(store, places).with_prefix("places").unwrap();
+        let layer = RateLimit::per_ip(limiter.clone())
+            .reserve(Tokio, SECOND * 2, Commit::at_end())
+            .build()
+            .unwrap();
+        let left = async || limiter.peek("ip:192.0.2.1", 1).await.unwrap().remaining;
+        take(&layer, course, async || {
+            for _ in 0..9 {
+                let answer = ask(&layer, from("192.0.2.1")).await;
+                assert_eq!(answer.status(), 429, "{course:?} holds the place");
+                let policy = r#""default";q=1;qu="concurrent-requests""#;
+                assert_eq!(field(&answer, "ratelimit-policy"), policy);
+                tokio::time::sleep(SECOND).await;
+            }
+        })
+        .await;
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        assert_eq!(left().await, 1, "{course:?} has leaked it");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn reservations_are_settled_however_a_request_ends() {
     type By = fn() -> Commit;

@@ -78,6 +78,22 @@ fn turns_need_a_runtime() {
     assert!(refused(built).contains("waiting"));
 }
 
+#[test]
+fn places_are_reserved_until_the_end() {
+    for places in ["in-flight 5 lease 1s", "fixed-window 5/h + in-flight 5 lease 1s"] {
+        let built = || RateLimit::per_ip(manual(places).1);
+        assert!(refused(built().build()).contains(&format!("`{places}` have places")));
+        let by_head = Commit::by_status(|_| None);
+        assert!(refused(built().reserve(Tokio, SECOND, by_head).build()).contains("at_end"));
+        let longer = built().reserve(Tokio, SECOND * 2, Commit::at_end());
+        assert!(refused(longer.build()).contains("the lease of the limit"));
+        assert!(built().reserve(Tokio, SECOND, Commit::at_end()).build().is_ok());
+    }
+    let tiers = [("gold", limit("in-flight 5 lease 1s"))];
+    let built = RateLimit::per_ip(manual("fixed-window 1/s").1).tiered(tiers, |_| None).build();
+    assert!(refused(built).contains("have places"));
+}
+
 #[tokio::test]
 async fn numbers_out_of_range_are_refused() {
     let limiter = || manual("fixed-window 1/s").1;

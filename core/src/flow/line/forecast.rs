@@ -97,6 +97,8 @@ fn of_part(limit: &Limit, remaining: u64, reset_after: Duration, total: u64) -> 
             // Costs do not spread over windows: one that does not fit leaves the rest of a window unused.
             (reset_after.saturating_add(windows(window.window(), later)), false)
         }
+        // A place can be given back at any time.
+        Limit::InFlight(_) => (Duration::ZERO, false),
         Limit::CalendarWindow(_) => (reset_after, false),
         Limit::SlidingLog(log) => (windows(log.window(), (total - 1) / capacity), false),
         Limit::SlidingWindow(window) => {

@@ -1,8 +1,9 @@
 //! Cases of fast-path calls: the ends of all ranges, in the record and in the call, and invalid binary numbers.
 
 use lockage_core::ScriptId::{
-    CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, IntervalBucketAcquire,
-    LeakyBucketAcquire, LimiterAdjust, SlidingLogAcquire, SlidingWindowAcquire, TokenBucketAcquire,
+    CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, InFlightAcquire,
+    IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust, SlidingLogAcquire,
+    SlidingWindowAcquire, TokenBucketAcquire,
 };
 
 use lockage_core::Zone;
@@ -25,7 +26,8 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
     let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
-    let windows = [fixed_windows(), sliding_windows(), sliding_logs(), calendar_windows()];
+    let windows =
+        [fixed_windows(), sliding_windows(), places(), sliding_logs(), calendar_windows()];
     windows.into_iter().chain(buckets).chain(several()).collect()
 }
 
@@ -250,6 +252,35 @@ fn sliding_windows() -> Cases {
     ];
     let times = [5000, 5999, 6000, 7000, LATEST];
     cases(&texts(&records), [at(&times, SlidingWindowAcquire, &texts(&calls))])
+}
+
+fn places() -> Cases {
+    let records = [
+        String::new(),
+        "N1 10 1000 4 3 5000".to_owned(),
+        "N1 10 1000 0 3 0".to_owned(),
+        "N1 10 1000 10 0 5000".to_owned(),
+        "N1 10 1000 6 4 5000".to_owned(),
+        format!("N1#10 1000 {TOO_MUCH} 3 5000"),
+        format!("N1#10 1000 4 {TOO_MUCH} 5000"),
+        format!("N1#10 1000 4 3 {TOO_MUCH}"),
+        format!("N1 10 1000 4 3 {MOST}"),
+        format!("N1 10 1000 {MOST} 0 5000"),
+        format!("N1 10 1000 4 {MOST} 5000"),
+    ];
+    let calls = [
+        "- N1 10 1000 1".to_owned(),
+        "- N1 10 1000 3 4".to_owned(),
+        "- N1 0 1000 1".to_owned(),
+        "- N1 10 0 1".to_owned(),
+        "- N1 10 1000 0".to_owned(),
+        format!("- N1 {MOST} 1 1"),
+        format!("- N1 {TOO_MUCH} 1 1"),
+        format!("- N1 1 {} 1", SPAN / 2),
+        format!("- N1 1 {} 1", SPAN / 2 + 1),
+    ];
+    let times = [5000, 5999, 6000, 7000, LATEST];
+    cases(&texts(&records), [at(&times, InFlightAcquire, &texts(&calls))])
 }
 
 fn interval_buckets() -> Cases {

@@ -2,10 +2,11 @@
 
 use lockage_core::EXACT_RESERVATIONS;
 use lockage_core::ScriptId::{
-    self, FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketReserve,
-    IntervalBucketSettle, LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve,
-    LimiterSettle, SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle,
-    TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
+    self, FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, InFlightAcquire,
+    InFlightReserve, InFlightSettle, IntervalBucketReserve, IntervalBucketSettle,
+    LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve, LimiterSettle,
+    SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle, TokenBucketAcquire,
+    TokenBucketReserve, TokenBucketSettle,
 };
 
 use super::logs::entries;
@@ -36,6 +37,20 @@ pub(super) fn all() -> Vec<Cases> {
         places: &["7 1 0", "7 1 1", "7 1 2", "6 1 1"],
         told: "0 0 1000",
         fast: Some([SlidingWindowAcquire, SlidingWindowReserve, SlidingWindowSettle]),
+    };
+    let places = Reserved {
+        limit: "N1 20 4000",
+        config: "14 20 4000",
+        places: &["7 1 0", "7 1 1", "6 1 0"],
+        told: "0 0 1000",
+        fast: Some([InFlightAcquire, InFlightReserve, InFlightSettle]),
+    };
+    let both = Reserved {
+        limit: "C1 N1 20 5000 N1 10 4000",
+        config: "462 20 5000 10 4000",
+        places: &["7 1 0 0", "7 1 1 1"],
+        told: "0 0 1000 0 0 1000",
+        fast: None,
     };
     let buckets = Reserved {
         limit: "T1 1 100 10",
@@ -112,6 +127,19 @@ pub(super) fn all() -> Vec<Cases> {
             "",
         ]),
         sliding.on(&["S1 20 1000 3 6 1500|r 7 3", "S1 20 1000 3 6 2500|r 7 3", "S1 20 1000 0 1 2500|r 7 3"]),
+        places.on(&[
+            "N1 20 4000 3 6 1500|r 7 3",
+            "N1 20 4000 4 6 4500|r 7 3",
+            "N1 20 4000 0 3 1500|r 7 3",
+            "N1 20 4000 3 0 4500|r 7 3",
+            "N1 20 4000 0 17 1500|r 7 3",
+            "",
+        ]),
+        Reserved { fast: None, ..places }.on(&["N1 20 4000 3 6 4500|r 7 3", "N1 20 4000 0 3 1500|r 7 3"]),
+        both.on(&[
+            "C1 N1 20 5000 N1 10 4000 0 6 1500 0 6 1500|r 7 3",
+            "C1 N1 20 5000 N1 10 4000 0 6 4500 2 1 4500|r 7 3",
+        ]),
         buckets.on(&[
             "T1 1 100 10 900 1000|r 900 7 3 900 3 1 1 300 2 1 300 3 1 300",
             "T1 1 100 10 900 1000|r 500 7 3 900 3 1 1 300 2 1 300 3 1 300",
@@ -200,7 +228,7 @@ impl Reserved<'_> {
                 for actual in [1, 2, 4] {
                     calls.push((settle, format!("{held} / {now} 5001 {actual} {limit}")));
                 }
-                for hold in [500, 4000] {
+                for hold in [500, 4000, 4001] {
                     calls.push((reserve, format!("{held} / {now} @b:{hold} {limit} 1")));
                 }
             }

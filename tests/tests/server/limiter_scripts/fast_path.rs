@@ -1,10 +1,10 @@
 //! Fast-path scripts: numbers in binary, and the calls that they leave to the slow path.
 
 use lockage_core::ScriptId::{
-    FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, IntervalBucketAcquire,
-    LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve, LimiterSet, LimiterSettle,
-    SlidingLogAcquire, SlidingWindowAcquire, StoredAcquire, TokenBucketAcquire, TokenBucketReserve,
-    TokenBucketSettle,
+    FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, InFlightAcquire,
+    IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve,
+    LimiterSet, LimiterSettle, SlidingLogAcquire, SlidingWindowAcquire, StoredAcquire,
+    TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
 };
 use lockage_sim::store::RespValue;
 
@@ -39,6 +39,7 @@ fn plain_calls_reply_numbers_and_are_kept_in_binary() {
     for (script, limit, told, again, after, ttl) in [
         (FixedWindowAcquire, "F1 9 1000", "0 5000", "0 5000 5000 3", "5000 3", 1),
         (SlidingWindowAcquire, "S1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
+        (InFlightAcquire, "N1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
         (IntervalBucketAcquire, "I1 2 1000 9", "0 5000", "0 5000 3 5000", "3 5000", 10),
         (TokenBucketAcquire, "T1 1 100 9", "9 0", "9 300", "300 5000", 2),
         (LeakyBucketAcquire, "Q1 1 100 9", "0 5000", "0 5000 300 5000", "300 5000", 2),
@@ -171,6 +172,7 @@ fn invalid_fast_path_calls_are_wrong_arguments() {
     for (script, right) in [
         (FixedWindowAcquire, &["9", "1000", "1"][..]),
         (SlidingWindowAcquire, &["9", "1000", "1"]),
+        (InFlightAcquire, &["9", "1000", "1"]),
         (IntervalBucketAcquire, &["2", "1000", "9", "1"]),
         (TokenBucketAcquire, &["1", "100", "9", "1"]),
         (LeakyBucketAcquire, &["1", "100", "9", "0", "1"]),
