@@ -81,9 +81,11 @@ impl Plan {
     /// takes.
     pub(in crate::simulation) fn longest_idle_us(&self) -> Option<u64> {
         let Network { least_us, most_us, .. } = self.network;
+        let ends_runtimes = self.has(|wrong| matches!(wrong, Wrong::EndRuntime { .. }));
         let poll_us = match self.terms.wake_ups {
-            // A lease that ends by itself notifies nobody: a waiter is back within half a poll of its end.
-            true if self.is_kept_to_the_end() => {
+            // A lease that ends by itself, as one whose runtime has ended, notifies nobody: a waiter is back within half a
+            // poll of its end.
+            true if self.is_kept_to_the_end() || ends_runtimes => {
                 self.terms.poll_us.map_or(SECOND, |poll_us| poll_us / 2)
             }
             true => 0,
