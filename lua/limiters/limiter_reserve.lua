@@ -29,7 +29,6 @@ if till then
   if lease and reservation.is_own then
     if is_off then return told({CLOCK_OFF, now}) end
     local moved = keep_places()
-    if broken then return {DAMAGED} end
     id = nil   -- it is no request that is remembered
     if moved or converted then store() end
   end

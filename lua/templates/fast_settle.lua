@@ -44,8 +44,8 @@ if not closed then return reply end
 $if_lease
 if $counted == 0 then
   $keep
-  if till <= now then till = now + 1 end
-  redis.call('SET', key, '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. behind, 'PX', math.ceil((till - now) / 1000) + skew)
+  local ttl = math.max(1, math.ceil((till - now) / 1000)) + skew
+  redis.call('SET', key, '$TAG:' .. string.sub(call, 1, $CONFIG_SIZE) .. behind, 'PX', ttl)
   return reply
 end
 $end_lease

@@ -186,6 +186,8 @@ pub(super) fn all() -> Vec<Cases> {
         // The slow path alone.
         Reserved { fast: None, ..long }.on(&many),
         long_log(),
+        damaged_chunk(),
+        clock_off(),
     ]
 }
 
@@ -270,6 +272,40 @@ impl Reserved<'_> {
         }
         cases(records, [calls])
     }
+}
+
+/// Cases of a log with a chunk that ends at another time than its index says, settled, and as that of another limit at a
+/// renewal.
+fn damaged_chunk() -> Cases {
+    let chunk = |ends: u64| {
+        let entries = "#1004 4\n#1000 2 {} 4\n#1010 2".replace("{}", &ends.to_string());
+        format!("L1#200 1000 6 1010 0 1000 257\n{entries}")
+    };
+    let records = [chunk(1003), chunk(1004)];
+    let mut calls = Vec::new();
+    for now in [1500, 2002] {
+        let held = "R1 0 1000 5000 2 12 200 1000 0 0 1000 0 1000";
+        calls.push((LimiterSettle, format!("{held} / {now} 5000 0 L1 200 1000")));
+        let held = "R1 0 1000 5000 1 398 20 4000 99 1000 7 1 0 1000 0 0 1000 0 0";
+        let limit = "C1 N1 20 4000 L1 99 1000";
+        calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} =5400")));
+        calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} =5600")));
+    }
+    Cases { records: records.into(), calls: calls.into_iter().collect() }
+}
+
+/// Cases of renewals at times for which the call has no calendar window.
+fn clock_off() -> Cases {
+    let limit = "C1 N1 20 4000 Y1 9 1 1";
+    let held = "R1 0 1000 5000 1 814 20 4000 9 1 1 7 1 0 2000 0 0 1000 1000 2000 0";
+    let record = "C1 N1 20 4000 Y1 9 1 1 0 2 1500 1000 2000 2|r 7 1";
+    let calls = [1500, 1999, 2500, 3999, 4500].into_iter().flat_map(|now| {
+        [5100, 5400].map(|till| {
+            let given = "500 1000 2000 3000";
+            (LimiterReserve, format!("{held} / {now} @b:4000 {limit} {given} ={till}"))
+        })
+    });
+    cases(&[record], [calls.collect::<Vec<_>>()])
 }
 
 /// Cases of an entry far from both ends of a long log.
