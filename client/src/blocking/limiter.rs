@@ -192,8 +192,9 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Methods without use for blocking callers, which share no calls.
-    const ONLY_ASYNCHRONOUS: [&str; 2] = ["with_coalescing", "coalescing_stats"];
+    /// Methods without use for blocking callers, which share no calls, and have no task that renews in the background.
+    const ONLY_ASYNCHRONOUS: [&str; 4] =
+        ["with_coalescing", "coalescing_stats", "hold", "hold_parts"];
 
     /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
     #[test]

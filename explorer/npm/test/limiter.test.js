@@ -18,6 +18,7 @@ const LIMITS = /** @type {[string, string[]][]} */ ([
   ['token-bucket 3/7ms burst 5', ['T1', '3', '7000', '5']],
   ['token-bucket 2 every 7ms burst 5', ['I1', '2', '7000', '5']],
   ['leaky-bucket 3/7ms queue 5', ['Q1', '3', '7000', '5']],
+  ['in-flight 3 lease 7ms', ['N1', '3', '7000']],
   ['fixed-window 3/7ms + token-bucket 3/7ms burst 5', ['C1', 'F1', '3', '7000', 'T1', '3', '7000', '5']],
 ]);
 

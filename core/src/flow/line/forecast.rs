@@ -3,11 +3,15 @@
 #[cfg(test)]
 mod tests;
 
+use alloc::borrow::Cow;
 use core::time::Duration;
 
-use crate::decision::{Decision, Origin, Verdict};
+use crate::decision::{Decision, DenialReason, Origin, Verdict};
 use crate::limit::Limit;
 use crate::limiter::Cost;
+
+/// The time after which a caller asks again whether another process has given a place back.
+const NEXT_LOOK: Duration = Duration::from_millis(100);
 
 /// When a number of permits can be had after a decision, without other consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,4 +136,24 @@ fn times(span: Duration, count: u128) -> Duration {
 
 fn from_micros(micros: u128) -> Duration {
     Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
+}
+
+/// Returns a decision under this limit, a denial for want of places with the time of the next look: a place can be given
+/// back at any time.
+pub(super) fn with_next_look<'d>(
+    decision: &'d Decision,
+    limit: Option<&Limit>,
+) -> Cow<'d, Decision> {
+    let (Verdict::Denied { retry_after, reason: reason @ DenialReason::Limit }, Some(limit)) =
+        (decision.verdict, limit.filter(|limit| limit.has_places()))
+    else {
+        return Cow::Borrowed(decision);
+    };
+    let rates = limit.parts().zip(&decision.parts).filter(|(part, _)| !part.has_places());
+    let denied = rates.filter_map(|(_, part)| match part.verdict {
+        Verdict::Denied { retry_after, .. } => Some(retry_after),
+        Verdict::Allowed | Verdict::Never => None,
+    });
+    let retry_after = denied.max().unwrap_or_default().max(NEXT_LOOK.min(retry_after));
+    Cow::Owned(Decision { verdict: Verdict::Denied { retry_after, reason }, ..decision.clone() })
 }

@@ -4,11 +4,10 @@ mod forecast;
 #[cfg(test)]
 mod tests;
 
-use alloc::borrow::Cow;
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use self::forecast::Forecast;
+use self::forecast::{Forecast, with_next_look};
 use super::{backoff, part_of};
 use crate::decision::{Decision, DenialReason, Origin, Verdict};
 use crate::limit::Limit;
@@ -22,8 +21,6 @@ const FIRST_LEAST: Duration = Duration::from_millis(1);
 const LONGEST_LEAST: Duration = Duration::from_millis(32);
 /// The span of the jitter before it grows, where a quarter of `retry_after` is not more.
 const FIRST_JITTER: Duration = Duration::from_millis(4);
-/// The time after which a caller asks again whether another process has given a place back.
-const NEXT_LOOK: Duration = Duration::from_millis(100);
 /// The longest span of the jitter.
 const LONGEST_JITTER: Duration = Duration::from_millis(100);
 
@@ -248,7 +245,7 @@ impl Line {
         let Place { cost, deadline, call, asked_at: at, is_outdated, .. } = self.places[index];
         // Only then does a denial show that other processes take permits.
         let was_sure = self.due(&cost.into()).is_sure;
-        let decision = limit.map_or(Cow::Borrowed(decision), |limit| asked_again(decision, limit));
+        let decision = with_next_look(decision, limit);
         if decision.verdict != Verdict::Never && !is_outdated {
             let (decision, limit) = ((*decision).clone(), limit.copied());
             self.known = Some(Known { decision, cost, limit, call, at });
@@ -444,25 +441,6 @@ impl Line {
         (decision.origin, decision.shadow) = (Origin::Line, None);
         Some(decision)
     }
-}
-
-/// Returns the decision, of a denial for want of places with the time of the next look: a place can be given back at any
-/// time.
-fn asked_again<'d>(decision: &'d Decision, limit: &Limit) -> Cow<'d, Decision> {
-    let Verdict::Denied { retry_after, reason: reason @ DenialReason::Limit } = decision.verdict
-    else {
-        return Cow::Borrowed(decision);
-    };
-    if !limit.has_places() {
-        return Cow::Borrowed(decision);
-    }
-    let rates = limit.parts().zip(&decision.parts).filter(|(part, _)| !part.has_places());
-    let denied = rates.filter_map(|(_, part)| match part.verdict {
-        Verdict::Denied { retry_after, .. } => Some(retry_after),
-        Verdict::Allowed | Verdict::Never => None,
-    });
-    let retry_after = denied.max().unwrap_or_default().max(NEXT_LOOK.min(retry_after));
-    Cow::Owned(Decision { verdict: Verdict::Denied { retry_after, reason }, ..decision.clone() })
 }
 
 fn clamped(total: u128) -> u64 {

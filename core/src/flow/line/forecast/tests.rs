@@ -168,3 +168,45 @@ fn another_decision_forecasts_what_it_has_and_no_more() {
     let forecast = Forecast::of(Some(&desk.limit), &blocked, 4, &1.into());
     assert_eq!(forecast, Forecast { after: millis(70), is_sure: false });
 }
+
+/// A place can be given back at any time, a rate comes back when it does.
+#[test]
+fn the_next_look_for_a_place_is_soon() {
+    let next = |limit: &str, denied: bool| {
+        let mut desk = Desk::new(limit);
+        while desk.decide(1).is_allowed() {}
+        let mut decision = desk.decide(1);
+        if !denied {
+            decision.verdict = Verdict::Allowed;
+        }
+        let next = with_next_look(&decision, Some(&desk.limit)).into_owned();
+        assert_eq!(*with_next_look(&decision, None), decision);
+        assert_eq!(next.remaining, decision.remaining);
+        (next.retry_after(), decision.retry_after())
+    };
+    for places in ["in-flight 2 lease 1h", "in-flight 2 lease 1h + fixed-window 9/h"] {
+        let (soon, late) = next(places, true);
+        assert_eq!(soon, Some(millis(100)), "{places}");
+        assert!(late > Some(Duration::from_secs(3600)));
+        assert_eq!(next(places, false), (None, None));
+    }
+    // The lease ends before.
+    let (soon, late) = next("in-flight 2 lease 30ms", true);
+    assert_eq!(soon, late);
+    assert!(soon < Some(millis(61)));
+    // All of both is used.
+    let (soon, late) = next("in-flight 2 lease 1h + fixed-window 2/min", true);
+    assert_eq!(soon, Some(Duration::from_secs(60)));
+    assert!(late > soon);
+    let (soon, late) = next("fixed-window 2/min", true);
+    assert_eq!(soon, late);
+}
+
+#[test]
+fn a_block_is_not_looked_at_again_soon() {
+    let mut desk = Desk::new("in-flight 2 lease 1h");
+    let mut decision = desk.decide(1);
+    let retry_after = Duration::from_secs(7);
+    decision.verdict = Verdict::Denied { retry_after, reason: DenialReason::Blocked };
+    assert_eq!(*with_next_look(&decision, Some(&desk.limit)), decision);
+}
