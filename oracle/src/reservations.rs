@@ -168,15 +168,6 @@ pub(crate) fn of_parts(limit: &Limit, tenths: Parts) -> Cost {
     Cost::by_part(&parts.iter().enumerate().map(cost).collect::<Vec<_>>()).expect("few")
 }
 
-/// Returns the shortest lease of a limit's parts, if any has places.
-fn lease_us(limit: &Limit) -> Option<u64> {
-    let lease_us = |part| match part {
-        Limit::InFlight(part) => u64::try_from(part.lease().as_micros()).ok(),
-        _ => None,
-    };
-    limit.parts().filter_map(lease_us).min()
-}
-
 impl Trace {
     fn cost(&self, tenths: u64) -> u64 {
         let capacity = u128::from(self.limit.capacity());
@@ -209,8 +200,8 @@ impl Trace {
         made: &mut HashMap<u128, Reservation>,
     ) -> String {
         let limit = self.limit.with_calendar(|window| short(window, now));
-        let hold_us = lease_us(&limit).map_or(self.hold_us, |lease_us| self.hold_us.min(lease_us));
-        let hold = Duration::from_micros(hold_us);
+        let hold = Duration::from_micros(self.hold_us);
+        let hold = limit.lease().map_or(hold, |lease| hold.min(lease));
         let acquire = |tenths| Acquire::new(limit, self.cost(tenths)).expect("above zero");
         let by_part = |tenths| {
             let cost = of_parts(&limit, tenths);

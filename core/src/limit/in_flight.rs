@@ -88,7 +88,17 @@ impl InFlight {
 impl Limit {
     /// Returns whether it counts requests in flight: a denial is over as soon as one ends.
     pub fn has_places(&self) -> bool {
-        self.parts().any(|part| matches!(part, Limit::InFlight(_)))
+        self.lease().is_some()
+    }
+
+    /// Returns the shortest lease of its parts that count requests in flight, if there are any: a reservation is held for
+    /// at most as long without a renewal.
+    pub fn lease(&self) -> Option<Duration> {
+        let lease = |part| match part {
+            Limit::InFlight(part) => Some(part.lease()),
+            _ => None,
+        };
+        self.parts().filter_map(lease).min()
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) struct Ask {
     id: Option<String>,
     /// That limit, such as `token-bucket 100/min burst 20`.
     limit: Option<String>,
-    /// The time to settle a reservation, in milliseconds (60,000).
+    /// The time to settle a reservation, in milliseconds (60,000, or the lease of a limit in flight if that is shorter).
     hold_ms: Option<u64>,
     /// The time of a block, in milliseconds.
     for_ms: Option<u64>,
@@ -272,7 +272,7 @@ pub(crate) async fn reserve(
     State(gate): State<Gate>,
     Body(mut ask): Body<Ask>,
 ) -> Result<Response, Failure> {
-    let hold = Duration::from_millis(ask.hold_ms.take().unwrap_or(60_000));
+    let hold = ask.hold_ms.take().map(Duration::from_millis);
     let (decided, reservations) = gate.reserve(ask.asked()?, hold, Decided::of).await?;
     let wait = decided.retry_after_ms.map(Duration::from_millis);
     let status = if decided.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::{RequestId, Reservation, Settlement};
-use lockage::store::Timestamp;
-use lockage::{Decision, Error, Limit, Limiter};
+use lockage::store::{RecordError, Timestamp};
+use lockage::{Decision, Error, Limit, Limiter, StoreError};
 use lockage_rules::{Costs, Matched, RuleLimit};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -52,7 +52,7 @@ impl Gate {
     pub(crate) async fn reserve<T: Send + 'static>(
         &self,
         asked: Asked,
-        hold: Duration,
+        hold: Option<Duration>,
         answer: impl FnOnce(&Outcome<'_>) -> T + Send + 'static,
     ) -> Result<(T, Vec<Held>), Failure> {
         let inner = Arc::clone(&self.0);
@@ -60,6 +60,7 @@ impl Gate {
             let rules = inner.rules();
             let matched = asked.matched(&rules);
             let mut reserved = Vec::new();
+            let hold = hold.unwrap_or_else(|| usual_hold(&matched));
             let outcome = inner.reserve(&matched, hold, &mut reserved).await;
             let is_allowed = matches!(outcome, Ok(None));
             let outcome = outcome.map(|denied| {
@@ -106,6 +107,25 @@ impl Gate {
     }
 }
 
+/// Returns the failure of a reservation: its hold is all that its caller can have configured.
+fn wrong_hold(error: Error) -> Failure {
+    match error {
+        Error::Config(_) | Error::Store(StoreError::Record(RecordError::HoldTooLong)) => {
+            Failure::Invalid(error.to_string())
+        }
+        error => error.into(),
+    }
+}
+
+/// Returns how long a reservation under these limits is held if its caller does not say.
+fn usual_hold(matched: &[Matched]) -> Duration {
+    let lease = |one: &Matched| match one.limit() {
+        RuleLimit::Given(limit) => limit.lease(),
+        _ => None,
+    };
+    matched.iter().filter_map(lease).fold(Duration::from_secs(60), Duration::min)
+}
+
 struct Reserved {
     at: usize,
     limiter: Limiter<Storage>,
@@ -140,9 +160,10 @@ impl super::Inner {
             let limiter = self.limiter.limiter(one).map_err(Error::from)?;
             let asked = match &one.costs {
                 Costs::One(0) => continue,
-                Costs::One(cost) => limiter.reserve(&one.id, *cost, hold).await?,
-                Costs::Parts(costs) => limiter.reserve_parts(&one.id, &costs[..], hold).await?,
+                Costs::One(cost) => limiter.reserve(&one.id, *cost, hold).await,
+                Costs::Parts(costs) => limiter.reserve_parts(&one.id, &costs[..], hold).await,
             };
+            let asked = asked.map_err(wrong_hold)?;
             if !asked.decision.is_allowed() {
                 return Ok(Some((at, Some(asked.decision))));
             }

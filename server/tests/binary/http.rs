@@ -216,6 +216,30 @@ async fn a_denied_reservation_charges_nothing() {
     );
 }
 
+/// E9: places are given back by a settlement, whatever the true cost is, and reserved for a lease if nothing else is said.
+#[tokio::test]
+async fn places_in_flight_are_given_back() {
+    let redis = Server::start();
+    let server = Running::start(RULES, &["--store", &redis.url()]);
+    let ask = json!({"id": "x", "limit": "in-flight 2 lease 30s"});
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let (status, reserved) = server.post("/v1/reserve", ask.clone()).await;
+        assert_eq!(status.as_u16(), 200, "{reserved}");
+        held.push(reserved["reservations"].clone());
+    }
+    assert_eq!(server.post("/v1/reserve", ask.clone()).await.0.as_u16(), 429);
+    let settle = json!({"reservations": held[0], "cost": 1});
+    assert_eq!(server.post("/v1/settle", settle).await.1["settled"], json!(["done"]));
+    assert_eq!(server.post("/v1/peek", ask.clone()).await.1["limits"][0]["remaining"], 1);
+    for (hold_ms, mistake) in [(30_001, "the lease of the limit"), (0, "zero")] {
+        let wrong = json!({"id": "x", "limit": "in-flight 2 lease 30s", "hold_ms": hold_ms});
+        let (status, refused) = server.post("/v1/reserve", wrong).await;
+        assert_eq!(status.as_u16(), 400, "{refused}");
+        assert!(refused.to_string().contains(mistake), "{refused}");
+    }
+}
+
 /// Callers that leave while the store is silent hold neither a reservation nor a lock, once it answers.
 #[tokio::test]
 async fn callers_that_leave_before_the_store_answers_hold_nothing() {
