@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use lockage_core::{
-    CalendarUnit, CalendarWindow, FixedWindow, InFlight, IntervalBucket, LeakyBucket, Limit, RequestId,
-    SlidingLog, SlidingWindow, StoredLimit, Timestamp, TokenBucket, Zone,
+    CalendarUnit, CalendarWindow, FixedWindow, InFlight, IntervalBucket, LeakyBucket, Limit,
+    RequestId, SlidingLog, SlidingWindow, StoredLimit, Timestamp, TokenBucket, Zone,
 };
 
 pub(crate) type Read<T> = Result<T, String>;
