@@ -8,10 +8,8 @@ use lockage_world::simulation::{
     Campaign, Engine, Failure, LEADERS, Plan, Rare, Results, Stage, Work,
 };
 
-/// Scripts that no world calls: another kind of limit among those that are drawn would make other worlds of the seeds that
-/// failed once.
-const NOT_IN_WORLDS: [ScriptId; 3] =
-    [ScriptId::InFlightAcquire, ScriptId::InFlightReserve, ScriptId::InFlightSettle];
+/// Scripts that no world calls.
+const NOT_IN_WORLDS: [ScriptId; 0] = [];
 
 /// The number of worlds from each starting seed.
 const WORLDS: u64 = 750;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage::limiter::Origin;
 use lockage::locks::{RunOutcome, TryLock};
 use lockage::runtime::Runtime;
-use lockage::{Error, StoreError};
+use lockage::{Error, Limit, StoreError};
 
 use super::{IDS, Life, micros};
 use crate::simulation::judge::Seen;
@@ -63,6 +63,13 @@ impl<P: Place> Life<P> {
         let guard = quorum.acquire().await?;
         guard.release().await;
         drop(quorum.try_acquire().await?);
+        let lease = Duration::from_secs(1);
+        let places = self.limiter.under(Limit::in_flight(2, lease));
+        if let Ok(held) = places.hold("look", 1, lease).await? {
+            _ = places.peek("look", 1).await?;
+            _ = held.end().await?;
+        }
+        _ = places.try_acquire("look once", 1).await?;
         Ok(())
     }
 
