@@ -1,7 +1,8 @@
 //! Requests without an answer.
 
-use lockage::Error;
 use lockage::observer::ErrorKind;
+use lockage::store::RecordError;
+use lockage::{Error, StoreError};
 use lockage_rules::Shed;
 
 /// Why a request has no answer.
@@ -34,6 +35,10 @@ impl Failure {
             Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::NotOnce(_) => {
                 ErrorKind::Refused
             }
+            // The server's own numbers were checked when it started: these are the request's.
+            Failure::Error(
+                Error::Config(_) | Error::Store(StoreError::Record(RecordError::HoldTooLong)),
+            ) => ErrorKind::Refused,
             Failure::Late | Failure::Shed(_) => ErrorKind::NotDone,
             Failure::Error(error) => error.kind(),
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::limiter::{RequestId, Reservation, Settlement};
-use lockage::store::{RecordError, Timestamp};
-use lockage::{Decision, Error, Limit, Limiter, StoreError};
+use lockage::store::Timestamp;
+use lockage::{Decision, Error, Limit, Limiter};
 use lockage_rules::{Costs, Matched, RuleLimit};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -107,16 +107,6 @@ impl Gate {
     }
 }
 
-/// Returns the failure of a reservation: its hold is all that its caller can have configured.
-fn wrong_hold(error: Error) -> Failure {
-    match error {
-        Error::Config(_) | Error::Store(StoreError::Record(RecordError::HoldTooLong)) => {
-            Failure::Invalid(error.to_string())
-        }
-        error => error.into(),
-    }
-}
-
 /// Returns how long a reservation under these limits is held if its caller does not say.
 fn usual_hold(matched: &[Matched]) -> Duration {
     let lease = |one: &Matched| match one.limit() {
@@ -160,10 +150,9 @@ impl super::Inner {
             let limiter = self.limiter.limiter(one).map_err(Error::from)?;
             let asked = match &one.costs {
                 Costs::One(0) => continue,
-                Costs::One(cost) => limiter.reserve(&one.id, *cost, hold).await,
-                Costs::Parts(costs) => limiter.reserve_parts(&one.id, &costs[..], hold).await,
+                Costs::One(cost) => limiter.reserve(&one.id, *cost, hold).await?,
+                Costs::Parts(costs) => limiter.reserve_parts(&one.id, &costs[..], hold).await?,
             };
-            let asked = asked.map_err(wrong_hold)?;
             if !asked.decision.is_allowed() {
                 return Ok(Some((at, Some(asked.decision))));
             }

@@ -57,6 +57,18 @@ async fn bad_requests_are_refused_with_the_mistake() {
         assert_eq!((status.as_u16(), &problem["kind"]), (400, &json!("refused")), "{body}");
         assert!(problem["detail"].as_str().expect("it has one").contains(mistake), "{problem}");
     }
+    // Times out of range, in milliseconds.
+    let values = json!({"domain": "shop", "user": "1"});
+    for (server_of, path, body) in [
+        ("HTTP", "/v1/reserve", json!({"values": values, "hold_ms": 0})),
+        ("HTTP", "/v1/locks/a/acquire", json!({"lease_ms": 0})),
+        ("HTTP", "/v1/locks/a/acquire", json!({"lease_ms": u64::MAX >> 11})),
+        ("admin", "/v1/block", json!({"values": values, "for_ms": 0})),
+        ("admin", "/v1/block", json!({"values": values, "for_ms": u64::MAX >> 11})),
+    ] {
+        let (status, _, problem) = server.post_with(server_of, path, &[], body.clone()).await;
+        assert_eq!((status.as_u16(), &problem["kind"]), (400, &json!("refused")), "{path} {body}");
+    }
     for path in [
         "/v1/block",
         "/v1/unblock",
