@@ -26,7 +26,8 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
         Ok(url) => AnyStore::new(RedisStore::open(&url)?),
         Err(_) => AnyStore::new(MemoryStore::new()),
     };
-    let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
+    let timeout_ms: u64 = env::var("TIMEOUT_MS").map_or(Ok(250), |ms| ms.parse())?;
+    let store = RetryStore::new(store, Tokio, Duration::from_millis(timeout_ms));
     let limiter = Limiter::new(store, limit).with_prefix("hello")?;
 
     let mut rate_limit = RateLimit::per_ip(limiter);

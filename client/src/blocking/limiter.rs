@@ -193,8 +193,8 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     /// Methods without use for blocking callers, which share no calls, and have no task that renews in the background.
-    const ONLY_ASYNCHRONOUS: [&str; 4] =
-        ["with_coalescing", "coalescing_stats", "hold", "hold_parts"];
+    const ONLY_ASYNCHRONOUS: [&str; 5] =
+        ["with_coalescing", "coalescing_stats", "hold", "hold_parts", "keep"];
 
     /// Each public method of `Limiter` is one of `BlockingLimiter`, and the other way round.
     #[test]

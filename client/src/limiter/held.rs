@@ -1,12 +1,11 @@
 //! Reservations of requests in progress, which a value holds.
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_channel::oneshot;
+use futures_util::future::select;
 use lockage_core::{Acquire, Cost, Decision, Denied, Renewal, Reservation, Settle, Settlement};
 
 use super::Limiter;
@@ -18,6 +17,7 @@ use super::verbs::positive;
 use crate::error::Error;
 use crate::retry_store::HasTimeout;
 use crate::runtime::{Runtime, Spawn};
+use crate::store::Store;
 
 /// # Requests in progress
 impl<S> Limiter<S>
@@ -87,42 +87,43 @@ where
     }
 
     /// Renews a reservation in the background until the returned value is dropped.
-    fn renewals(
-        &self,
-        id: &str,
-        mut reservation: Reservation,
-        hold: Duration,
-    ) -> oneshot::Sender<()> {
-        let (running, mut ended) = oneshot::channel();
+    fn renewals(&self, id: &str, reservation: Reservation, hold: Duration) -> oneshot::Sender<()> {
+        let (running, ended) = oneshot::channel();
         let (limiter, id) = (self.clone(), id.to_owned());
-        let half = Duration::from_micros((hold.as_micros() as u64 / 2).max(1));
         self.store.runtime().spawn(async move {
-            let mut pause = half;
-            while !has_ended(&mut ended, limiter.store.runtime().sleep(pause)).await {
-                pause = match limiter.renew(&id, &reservation, half).await {
-                    Ok(Renewal::Renewed(renewed)) => {
-                        reservation = renewed;
-                        half
-                    }
-                    // It was settled, or is over.
-                    Ok(_) => return,
-                    // The store is away: three attempts are left.
-                    Err(_) => hold / 8,
-                };
-            }
+            let sleep = |pause| limiter.store.runtime().sleep(pause);
+            _ = select(ended, pin!(limiter.keep(&id, reservation, hold, sleep))).await;
         });
         running
     }
 }
 
-/// Sleeps, and returns whether the value that is renewed for was dropped meanwhile.
-async fn has_ended(ended: &mut oneshot::Receiver<()>, sleep: impl Future<Output = ()>) -> bool {
-    let mut sleep = pin!(sleep);
-    poll_fn(|context| match Pin::new(&mut *ended).poll(context) {
-        Poll::Ready(_) => Poll::Ready(true),
-        Poll::Pending => sleep.as_mut().poll(context).map(|()| false),
-    })
-    .await
+impl<S: Store> Limiter<S> {
+    /// Renews a reservation that was made for `hold` each time that half of it is over, until it is settled or has expired.
+    /// Dropping the returned future ends that. `sleep` is the caller's timer.
+    ///
+    /// After a renewal without an answer it tries again after an eighth of the hold: three attempts are left then.
+    pub async fn keep<F: Future<Output = ()>>(
+        &self,
+        id: &str,
+        mut reservation: Reservation,
+        hold: Duration,
+        sleep: impl Fn(Duration) -> F,
+    ) {
+        let half = Duration::from_micros((hold.as_micros() as u64 / 2).max(1));
+        let mut pause = half;
+        loop {
+            sleep(pause).await;
+            pause = match self.renew(id, &reservation, half).await {
+                Ok(Renewal::Renewed(renewed)) => {
+                    reservation = renewed;
+                    half
+                }
+                Ok(_) => return,
+                Err(_) => hold / 8,
+            };
+        }
+    }
 }
 
 /// A request in progress, of which a [`Limiter`] keeps the places: see [`Limiter::hold`].

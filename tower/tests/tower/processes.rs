@@ -31,7 +31,8 @@ pub(super) struct Process {
 
 impl Process {
     fn start(redis: &str, limit: &str) -> Self {
-        let variables = [("LIMIT", limit), ("REDIS_URL", redis)];
+        // None is to fail, however busy the machine is.
+        let variables = [("LIMIT", limit), ("REDIS_URL", redis), ("TIMEOUT_MS", "20000")];
         Process::run("processes::the_example_serves", &variables)
     }
 
