@@ -4,15 +4,20 @@ use std::any::Any;
 
 use lockage_core::fenced::{Access, Kept};
 use lockage_core::{
-    Adjusted, Cancellation, Decision, Reserved, Settlement, StoredLimitOutcome, Timestamp, Turn,
-    latch, lock, rw_lock, semaphore,
+    Adjusted, Cancellation, Decision, Renewal, Reserved, Settlement, StoredLimitOutcome, Timestamp,
+    Turn, latch, lock, rw_lock, semaphore,
 };
 
-/// Returns whether two outcomes are the same. Outcomes of a type that no command here has are not.
+/// Returns whether two outcomes of one command are the same.
+///
+/// # Panics
+/// Panics for a type that no command here has: it is missing in the list.
 pub(super) fn is_same(one: &dyn Any, other: &dyn Any) -> bool {
     macro_rules! either {
         ($($outcome:ty),* $(,)?) => {
-            false $(|| is::<$outcome>(one, other))*
+            $(if let Some(one) = one.downcast_ref::<$outcome>() {
+                return Some(one) == other.downcast_ref();
+            })*
         };
     }
     either!(
@@ -22,6 +27,7 @@ pub(super) fn is_same(one: &dyn Any, other: &dyn Any) -> bool {
         Reserved,
         Adjusted,
         Settlement,
+        Renewal,
         Cancellation,
         bool,
         StoredLimitOutcome<Decision>,
@@ -29,6 +35,7 @@ pub(super) fn is_same(one: &dyn Any, other: &dyn Any) -> bool {
         StoredLimitOutcome<Reserved>,
         StoredLimitOutcome<Adjusted>,
         StoredLimitOutcome<Settlement>,
+        StoredLimitOutcome<Renewal>,
         lock::Reply,
         lock::Inspection,
         semaphore::Reply,
@@ -42,12 +49,6 @@ pub(super) fn is_same(one: &dyn Any, other: &dyn Any) -> bool {
         Access<Option<Kept>>,
         Option<Kept>,
         Timestamp,
-    )
-}
-
-fn is<T: PartialEq + 'static>(one: &dyn Any, other: &dyn Any) -> bool {
-    match (one.downcast_ref::<T>(), other.downcast_ref::<T>()) {
-        (Some(one), Some(other)) => one == other,
-        _ => false,
-    }
+    );
+    panic!("outcomes of an unknown type")
 }
