@@ -192,6 +192,9 @@ fn a_panic_in_one_thread_does_not_lock_the_others_out() {
         fn outcome(&self, _: &[i64]) -> Result<(), lockage_core::ReplyError> {
             Ok(())
         }
+        fn reply(&self, (): &(), _: &lockage_core::Ran<'_>) -> Vec<i64> {
+            Vec::new()
+        }
         fn apply(
             &self,
             _: &mut Option<lockage_core::Record>,

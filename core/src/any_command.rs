@@ -7,7 +7,7 @@ use core::any::Any;
 use core::fmt;
 
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, Cut, Publish};
+use crate::command::{Command, Cut, Publish, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::limiter::RequestId;
 use crate::record::Record;
@@ -55,6 +55,7 @@ trait DynCommand: Send + Sync {
     fn encode_packed(&self) -> Option<PackedCall>;
     fn cut(&self) -> Option<Cut<AnyCommand>>;
     fn outcome(&self, reply: &[i64]) -> Result<AnyOutcome, ReplyError>;
+    fn reply(&self, outcome: &dyn Any, ran: &Ran<'_>) -> Vec<i64>;
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError>;
     fn beside(&self) -> Option<RequestId>;
     fn apply_beside(
@@ -64,6 +65,7 @@ trait DynCommand: Send + Sync {
         now: Timestamp,
     ) -> Result<AnyOutcome, RecordError>;
     fn is_repeatable(&self) -> bool;
+    fn writes_again(&self, outcome: &dyn Any) -> bool;
     fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish;
 }
 
@@ -93,6 +95,10 @@ impl<C: Command> DynCommand for C {
         Ok(Box::new(Command::outcome(self, reply)?))
     }
 
+    fn reply(&self, outcome: &dyn Any, ran: &Ran<'_>) -> Vec<i64> {
+        Command::reply(self, own(outcome), ran)
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
         Ok(Box::new(Command::apply(self, slot, now)?))
     }
@@ -114,10 +120,17 @@ impl<C: Command> DynCommand for C {
         Command::is_repeatable(self)
     }
 
-    fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish {
-        let outcome = outcome.downcast_ref().expect("the outcome is this command's own");
-        Command::publishes(self, outcome, stored)
+    fn writes_again(&self, outcome: &dyn Any) -> bool {
+        Command::writes_again(self, own(outcome))
     }
+
+    fn publishes(&self, outcome: &dyn Any, stored: Option<&Record>) -> Publish {
+        Command::publishes(self, own(outcome), stored)
+    }
+}
+
+fn own<T: 'static>(outcome: &dyn Any) -> &T {
+    outcome.downcast_ref().expect("the outcome is this command's own")
 }
 
 impl Command for AnyCommand {
@@ -139,6 +152,10 @@ impl Command for AnyCommand {
         self.0.outcome(reply)
     }
 
+    fn reply(&self, outcome: &AnyOutcome, ran: &Ran<'_>) -> Vec<i64> {
+        self.0.reply(&**outcome, ran)
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<AnyOutcome, RecordError> {
         self.0.apply(slot, now)
     }
@@ -158,6 +175,10 @@ impl Command for AnyCommand {
 
     fn is_repeatable(&self) -> bool {
         self.0.is_repeatable()
+    }
+
+    fn writes_again(&self, outcome: &AnyOutcome) -> bool {
+        self.0.writes_again(&**outcome)
     }
 
     fn publishes(&self, outcome: &AnyOutcome, stored: Option<&Record>) -> Publish {

@@ -56,6 +56,10 @@ pub trait Command: Clone + Send + Sync + 'static {
     /// the reply is not of the documented form.
     fn outcome(&self, reply: &[i64]) -> Result<Self::Outcome, ReplyError>;
 
+    /// Returns the script's reply to a call that `ran` with this outcome: the integers that [`Command::outcome`] reads.
+    /// So a server that runs the machine answers as the script does.
+    fn reply(&self, outcome: &Self::Outcome, ran: &Ran<'_>) -> Vec<i64>;
+
     /// Runs the machine on one key's slot, at `now`.
     ///
     /// A record may be dropped at any time from [`Record::forget_at`] on; no later outcome depends on it (property D9).
@@ -96,12 +100,30 @@ pub trait Command: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Returns whether its script writes the record also where this outcome leaves it unchanged, so that its expiry is
+    /// set anew.
+    fn writes_again(&self, outcome: &Self::Outcome) -> bool {
+        let _ = outcome;
+        false
+    }
+
     /// Returns which waiter to notify after this outcome, which left this `stored`. A store that runs the machine does
     /// so; a script does it by itself.
     fn publishes(&self, outcome: &Self::Outcome, stored: Option<&Record>) -> Publish {
         let _ = (outcome, stored);
         Publish::Nothing
     }
+}
+
+/// A command that ran: the records of its keys before and after it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ran<'a> {
+    /// Its own slot, and the [second one](Command::beside), before it.
+    pub before: &'a [Option<Record>; 2],
+    /// Both after it.
+    pub after: &'a [Option<Record>; 2],
+    /// Its time.
+    pub now: Timestamp,
 }
 
 /// A command in parts, which run one after another with the same effect: see [`Command::cut`].

@@ -50,6 +50,7 @@ mod reply;
 pub mod rw_lock;
 mod script;
 pub mod semaphore;
+mod served;
 mod time;
 pub mod view;
 mod wake;
@@ -60,7 +61,7 @@ pub use call::{
     CallTime, Encoded, PackedCall, ScriptCall, TextCall, read_integer_reply, read_packed_reply,
     read_string_reply,
 };
-pub use command::{Command, Cut, Publish, key_beside};
+pub use command::{Command, Cut, Publish, Ran, key_beside};
 pub use decision::{Admitted, Decision, DenialReason, Denied, Origin, Part, Verdict};
 pub use error::{ConfigError, CostError, RecordError, ReplyError};
 pub use id::IdError;
@@ -79,6 +80,7 @@ pub use limiter::{
 pub use part_name::{NameError, PartName};
 pub use record::{CompactRecord, Record, Stored};
 pub use script::ScriptId;
+pub use served::{CallError, Served, ServedCall, ServedReply, Write};
 #[cfg(target_has_atomic = "64")]
 pub use time::ManualClock;
 #[cfg(all(feature = "std", not(all(target_arch = "wasm32", target_os = "unknown"))))]

@@ -1,4 +1,6 @@
-//! Reads the integers of a script's reply.
+//! The integers of a script's reply.
+
+use alloc::vec::Vec;
 
 use crate::error::{RecordError, ReplyError};
 use crate::time::Timestamp;
@@ -13,6 +15,28 @@ pub(crate) fn read_head(reply: &[i64]) -> Result<(Timestamp, &[i64]), ReplyError
     let (&now, rest) = rest.split_first().ok_or(ReplyError::Unexpected)?;
     let now = Timestamp::from_micros(read_whole(now)?).map_err(|_| ReplyError::Unexpected)?;
     Ok((now, rest))
+}
+
+/// Returns a reply of these numbers: the status of success, the time, and the numbers, all of which are exact.
+pub(crate) fn reply(now: Timestamp, numbers: impl IntoIterator<Item = u64>) -> Vec<i64> {
+    let numbers = numbers.into_iter().map(|number| number as i64);
+    [0, now.as_micros() as i64].into_iter().chain(numbers).collect()
+}
+
+/// Returns a reply of the answer of this number, and these behind it.
+pub(crate) fn answer(
+    now: Timestamp,
+    answer: i64,
+    numbers: impl IntoIterator<Item = u64>,
+) -> Vec<i64> {
+    let mut reply = reply(now, numbers);
+    reply.insert(2, answer);
+    reply
+}
+
+/// Returns an id in four parts of 32 bits, the highest first.
+pub(crate) fn bits(id: u128) -> [u64; 4] {
+    [96, 64, 32, 0].map(|shift| u64::from((id >> shift) as u32))
 }
 
 /// Reads a number that can never be below zero.

@@ -28,12 +28,12 @@ use core::fmt;
 use core::str::Utf8Error;
 use core::time::Duration;
 
-use crate::call::{BYTES_PER_INTEGER, TextCall};
-use crate::command::Command;
+use crate::call::{BYTES_PER_INTEGER, TextCall, read_string_reply};
+use crate::command::{Command, Ran};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
 use crate::record::Record;
-use crate::reply::{read_head, read_whole};
+use crate::reply::{answer, read_head, read_whole};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -194,6 +194,17 @@ impl Command for FencedWrite {
         }
     }
 
+    fn reply(&self, outcome: &Access<()>, ran: &Ran<'_>) -> Vec<i64> {
+        match outcome {
+            Access::Accepted(()) => answer(ran.now, ACCEPTED, []),
+            Access::Stale { newest } => answer(ran.now, STALE, [*newest]),
+        }
+    }
+
+    fn writes_again(&self, outcome: &Access<()>) -> bool {
+        matches!(outcome, Access::Accepted(()))
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Access<()>, RecordError> {
         let known = FencedRecord::load(slot, now)?;
         if self.fence.token < known.token {
@@ -217,6 +228,13 @@ impl Command for FencedRead {
             (now, [ACCEPTED, kept @ ..]) => Ok(Access::Accepted(read_kept(kept, now)?)),
             (_, [STALE, newest]) => Ok(Access::Stale { newest: read_whole(*newest)? }),
             _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn reply(&self, outcome: &Access<Option<Kept>>, ran: &Ran<'_>) -> Vec<i64> {
+        match outcome {
+            Access::Accepted(kept) => kept_reply(kept.as_ref(), ran.now),
+            Access::Stale { newest } => answer(ran.now, STALE, [*newest]),
         }
     }
 
@@ -257,6 +275,10 @@ impl Command for FencedPeek {
         }
     }
 
+    fn reply(&self, outcome: &Option<Kept>, ran: &Ran<'_>) -> Vec<i64> {
+        kept_reply(outcome.as_ref(), ran.now)
+    }
+
     fn apply(
         &self,
         slot: &mut Option<Record>,
@@ -272,6 +294,16 @@ impl Command for FencedPeek {
 
 const STALE: i64 = 0;
 const ACCEPTED: i64 = 1;
+
+/// Returns the reply of a read that found this value.
+fn kept_reply(kept: Option<&Kept>, now: Timestamp) -> Vec<i64> {
+    let mut reply = answer(now, ACCEPTED, []);
+    if let Some(kept) = kept {
+        reply.push((now.as_micros() + kept.left.as_micros() as u64) as i64);
+        reply.extend(read_string_reply(&kept.value));
+    }
+    reply
+}
 
 /// Parses a value from a reply: its expiry, then the output of `read_string_reply`. `None` if there is no value.
 fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {

@@ -1,11 +1,13 @@
 //! The latch's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Inspect, Inspection, Operation, Reply, Reset};
+use alloc::vec::Vec;
+
 use crate::call::TextCall;
-use crate::command::{Command, Publish};
+use crate::command::{Command, Publish, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
-use crate::reply::{read_flag, read_head, read_time, read_whole};
+use crate::reply::{answer, read_flag, read_head, read_time, read_whole, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -39,6 +41,16 @@ impl Command for Operation {
         Ok(Reply { now, answer, woke })
     }
 
+    fn reply(&self, outcome: &Reply, _: &Ran<'_>) -> Vec<i64> {
+        let now = outcome.now;
+        match outcome.answer {
+            Answer::Closed { left, open_at } => answer(now, CLOSED, [left, open_at.as_micros()]),
+            Answer::Done { left } => answer(now, DONE, [left, outcome.woke.into()]),
+            Answer::Open => answer(now, OPEN, []),
+            Answer::TooLate { forgotten } => answer(now, TOO_LATE, [forgotten.as_micros()]),
+        }
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
         self.run(slot, now)
     }
@@ -65,6 +77,10 @@ impl Command for Inspect {
         Ok(Inspection { now, left: read_whole(left)?, open_at: read_time(open_at)? })
     }
 
+    fn reply(&self, latch: &Inspection, _: &Ran<'_>) -> Vec<i64> {
+        reply(latch.now, [latch.left, latch.open_at.as_micros()])
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
         self.run(slot, now)
     }
@@ -87,6 +103,10 @@ impl Command for Reset {
             (_, [1, left]) => Ok(Some(read_whole(*left)?)),
             _ => Err(ReplyError::Unexpected),
         }
+    }
+
+    fn reply(&self, left: &Option<u64>, ran: &Ran<'_>) -> Vec<i64> {
+        answer(ran.now, left.is_some().into(), *left)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Option<u64>, RecordError> {

@@ -8,13 +8,14 @@ use super::commands::{
     read_acquire, with_acquire,
 };
 use super::cost::Requests;
+use super::reply::{self, States};
 use super::request::Request;
 use super::stored::under_own_limit;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::{PackedCall, TextCall};
-use crate::command::{Command, Cut};
+use crate::command::{Command, Cut, Ran};
 use crate::decision::Decision;
 use crate::error::{CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Single};
@@ -28,7 +29,7 @@ use crate::time::Timestamp;
 /// [`Acquire`](crate::Acquire) of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcquireEach {
-    limit: Limit,
+    pub(crate) limit: Limit,
     costs: Vec<u64>,
 }
 
@@ -98,6 +99,10 @@ impl Command for AcquireEach {
         let mut decisions = Vec::with_capacity(self.costs.len());
         read_acquire(&self.limit, self.costs(), reply, &mut |one| decisions.push(one))?;
         Ok(decisions)
+    }
+
+    fn reply(&self, _: &Vec<Decision>, ran: &Ran<'_>) -> Vec<i64> {
+        reply::of_requests(&self.limit, self.costs(), (States::Stored, true), ran)
     }
 
     fn apply(

@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use super::cost::Cost;
 use super::key_state::{Freed, KeyState, LimitState};
+use super::reply;
 use super::request::{Request, RequestId, What};
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
@@ -13,13 +14,13 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::TextCall;
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
 use crate::limit::{Limit, Single};
 use crate::record::Record;
-use crate::reply::{read_head, read_whole};
+use crate::reply::{read_head, read_whole, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -231,12 +232,26 @@ impl Command for Adjust {
         recall(&self.limit.singles(), now, &numbers).ok_or(ReplyError::Unexpected)
     }
 
+    fn reply(&self, adjusted: &Adjusted, ran: &Ran<'_>) -> Vec<i64> {
+        let known = |record: &Record| -> Option<Vec<i64>> {
+            let known = record.requests.find(self.request?.id, ran.now)?;
+            (known.what == self.what()).then(|| reply(known.now, known.told.iter().copied()))
+        };
+        let after = reply::live(&ran.after[0], ran);
+        let known = after.as_ref().and_then(known);
+        known.unwrap_or_else(|| reply::of_adjustment(&self.limit, adjusted.amount, ran))
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
         under_own_limit(slot, now, |slot| self.run(slot, now))
     }
 
     fn is_repeatable(&self) -> bool {
         self.request.is_some()
+    }
+
+    fn writes_again(&self, _: &Adjusted) -> bool {
+        self.operation == Operation::Block && self.request.is_none()
     }
 }
 

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::cost::{Cost, Costs, Requests};
 use super::key_state::{LimitState, OneLimit};
 use super::max_wait::MaxWait;
+use super::reply::{self, States};
 use super::request::{Remembered, Request, RequestId, What};
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
@@ -13,7 +14,7 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::{PackedCall, TextCall};
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::decision::Decision;
 use crate::error::{ConfigError, CostError, RecordError, ReplyError};
 use crate::limit::{Limit, Machine, Single, State};
@@ -177,6 +178,14 @@ impl Command for Acquire {
         decision.ok_or(ReplyError::Unexpected)
     }
 
+    fn reply(&self, _: &Decision, ran: &Ran<'_>) -> Vec<i64> {
+        let slot = reply::live(&ran.before[0], ran);
+        match self.known(&slot, ran.now) {
+            Ok(Some(known)) => reply::of_remembered(known, &self.limit.singles()),
+            _ => reply::of_requests(&self.limit, self.costs(), (States::Stored, true), ran),
+        }
+    }
+
     #[inline]
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
         under_own_limit(slot, now, |slot| self.run(slot, now))
@@ -317,7 +326,7 @@ pub(super) fn apply_acquire(
 
 /// The common case: one limit that is no log, with a record of its own or none, not blocked, not stored.
 pub(super) struct FastPath<'l, 's> {
-    limit: &'l Single,
+    pub(super) limit: &'l Single,
     pub(super) machine: &'l dyn Machine,
     pub(super) prior: Option<&'s State>,
 }

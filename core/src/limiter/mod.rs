@@ -10,6 +10,7 @@ mod key_state;
 mod max_wait;
 mod peek;
 mod renew;
+mod reply;
 mod request;
 mod reservations;
 mod reserve;

@@ -1,21 +1,24 @@
 //! The commands that admit nothing: peek and reset.
 
+use alloc::vec::Vec;
+
 use super::commands::{FastPath, fast_path};
-use super::cost::Cost;
+use super::cost::{Cost, Costs, Requests};
 use super::key_state::OneLimit;
 use super::max_wait::MaxWait;
+use super::reply::{self, States};
 use super::stored::under_own_limit;
 use super::transaction::Transaction;
 use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::TextCall;
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
-use crate::reply::read_head;
+use crate::reply::{answer, read_head};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -47,6 +50,11 @@ impl Command for Peek {
 
     fn outcome(&self, reply: &[i64]) -> Result<Decision, ReplyError> {
         wire::Reply::read(reply)?.peek(&self.limit, &self.cost)
+    }
+
+    fn reply(&self, _: &Decision, ran: &Ran<'_>) -> Vec<i64> {
+        let peeked = Requests { costs: Costs::of(&self.cost), max_wait: MaxWait::ENDLESS };
+        reply::of_requests(&self.limit, peeked, (States::Settled, false), ran)
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Decision, RecordError> {
@@ -105,6 +113,10 @@ impl Command for Reset {
             (_, [1]) => Ok(true),
             _ => Err(ReplyError::Unexpected),
         }
+    }
+
+    fn reply(&self, was_stored: &bool, ran: &Ran<'_>) -> Vec<i64> {
+        answer(ran.now, (*was_stored).into(), [])
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {

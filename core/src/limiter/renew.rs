@@ -1,5 +1,6 @@
 //! Renewing a reservation, so that it can be settled for longer.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::request::{Request, RequestId};
@@ -11,11 +12,11 @@ use super::wire;
 use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use crate::call::TextCall;
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::{Body, Record};
-use crate::reply::read_head;
+use crate::reply::{answer, read_head};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -102,6 +103,16 @@ impl Command for Renew {
                 until.map(|until| self.renewed(until)).ok_or(ReplyError::Unexpected)
             }
             _ => Err(ReplyError::Unexpected),
+        }
+    }
+
+    fn reply(&self, outcome: &Renewal, ran: &Ran<'_>) -> Vec<i64> {
+        match outcome {
+            Renewal::Unknown | Renewal::Expired => answer(ran.now, GONE, []),
+            Renewal::AlreadySettled => answer(ran.now, ALREADY_SETTLED, []),
+            Renewal::Renewed(reservation) => {
+                answer(ran.now, RENEWED, [reservation.expires_at.as_micros()])
+            }
         }
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use super::cost::{Cost, Costs, Requests};
 use super::max_wait::MaxWait;
+use super::reply::{self, States};
 use super::request::{Request, RequestId};
 use super::reservations::{ReservationRecord, Stage, generation, recall};
 use super::stored::under_own_limit;
@@ -13,13 +14,13 @@ use super::with_stored_limit::LimitCommand;
 use super::with_stored_limit::run::Run;
 use super::{Acquire, adjust, wire};
 use crate::call::{PackedCall, TextCall};
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::decision::Decision;
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::MAX_COUNT;
 use crate::limit::{Limit, Single};
 use crate::record::{Body, Record};
-use crate::reply::{read_head, read_whole};
+use crate::reply::{answer, read_head, read_whole};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -175,6 +176,15 @@ impl Command for Reserve {
         Ok(self.reserved(reply.now, decision.ok_or(ReplyError::Unexpected)?))
     }
 
+    fn reply(&self, _: &Reserved, ran: &Ran<'_>) -> Vec<i64> {
+        let [slot, beside] = ran.before;
+        if let Ok(Some(known)) = live(slot, beside, ran.now) {
+            return reply::of_reservation(known, &self.limit.singles());
+        }
+        let asked = Requests { costs: Costs::of(&self.cost), max_wait: MaxWait::ENDLESS };
+        reply::of_requests(&self.limit, asked, (States::Settled, true), ran)
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reserved, RecordError> {
         self.apply_beside(slot, &mut None, now)
     }
@@ -303,6 +313,17 @@ impl Settle {
         Settle { limit: limit.into(), reservation: *reservation, actual }
     }
 
+    /// Returns whether a script of the fast path settles this reservation: one that is open, at most as estimated.
+    pub(crate) fn is_fast(&self, reserved: &Option<Record>, now: Timestamp) -> bool {
+        match reserved.as_ref().map(|record| &record.body) {
+            Some(Body::Reservation(known)) => match &known.stage {
+                Stage::Open { cost, .. } => now < known.until && self.actual.is_within(cost),
+                Stage::Settled { .. } => false,
+            },
+            _ => false,
+        }
+    }
+
     /// Returns the answer for an unknown one.
     fn gone(&self, now: Timestamp) -> Settlement {
         match now < self.reservation.expires_at {
@@ -348,6 +369,22 @@ impl Command for Settle {
             [SETTLED, ref told @ ..] => self.settled(now, told).ok_or(ReplyError::Unexpected),
             _ => Err(ReplyError::Unexpected),
         }
+    }
+
+    fn reply(&self, outcome: &Settlement, ran: &Ran<'_>) -> Vec<i64> {
+        let number = match outcome {
+            Settlement::Unknown => UNKNOWN,
+            Settlement::AlreadySettled => ALREADY_SETTLED,
+            Settlement::Expired => EXPIRED,
+            Settlement::Settled { .. } => SETTLED,
+        };
+        let (mut at, mut told) = (ran.now, &[][..]);
+        if let (Settlement::Settled { .. }, Some(record)) = (outcome, &ran.after[1])
+            && let Body::Reservation(known) = &record.body
+        {
+            (at, told) = (known.now, known.told_under(&self.limit.singles()).unwrap_or_default());
+        }
+        answer(at, number as i64, told.iter().copied())
     }
 
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Settlement, RecordError> {

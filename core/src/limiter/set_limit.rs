@@ -1,13 +1,15 @@
 //! Storing a limit with its key.
 
+use alloc::vec::Vec;
+
 use super::stored::{Policy, StoredLimit, on_empty};
 use super::transaction::Transaction;
 use super::wire;
 use crate::call::TextCall;
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
-use crate::reply::read_head;
+use crate::reply::{answer, read_head};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -84,6 +86,10 @@ impl Command for SetLimit {
         }
     }
 
+    fn reply(&self, is_set: &bool, ran: &Ran<'_>) -> Vec<i64> {
+        answer(ran.now, (*is_set).into(), [])
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<bool, RecordError> {
         let now = now.accepted()?;
         match slot {
@@ -94,6 +100,10 @@ impl Command for SetLimit {
             Some(Record { policy: Some(_), .. }) if self.mode == Mode::IfAbsent => Ok(false),
             _ => self.set(slot, now),
         }
+    }
+
+    fn writes_again(&self, _: &bool) -> bool {
+        self.mode != Mode::IfAbsent
     }
 
     /// Returns whether the mode is one in which setting the same limit again changes nothing more.

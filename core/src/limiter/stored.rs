@@ -122,9 +122,19 @@ impl StoredLimit {
         Some([Policy::TAG.as_bytes(), b":", &letters, &numbers].concat())
     }
 
+    /// Returns the numbers of a reply, as [`StoredLimit::read`] reads them.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        let mut numbers = alloc::vec![u64::from(self.terms.is_per_client()), self.terms.keep_us];
+        for single in &*self.limit.singles() {
+            numbers.push(single.row().tag.as_bytes()[0].into());
+            numbers.extend(&*single.config());
+        }
+        numbers
+    }
+
     /// Reads the numbers of a reply: 1 if it is per client, how long it is kept (us), then for each limit the code of
     /// its tag's letter and its configuration.
-    pub(super) fn read(numbers: &[i64]) -> Option<Self> {
+    pub(crate) fn read(numbers: &[i64]) -> Option<Self> {
         let numbers = numbers.iter().map(|number| read_whole(*number).ok());
         let numbers = numbers.collect::<Option<Vec<u64>>>()?;
         let &[per_client, keep_us, ref rest @ ..] = &numbers[..] else { return None };

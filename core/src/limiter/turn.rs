@@ -6,12 +6,12 @@ use super::Acquire;
 use super::key_state::LimitState;
 use super::stored::under_own_limit;
 use crate::call::{PackedCall, TextCall};
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::decision::Decision;
 use crate::error::{RecordError, ReplyError};
 use crate::limit::{Kind, LeakyBucket, Limit, Machine, State};
 use crate::record::{Body, Record};
-use crate::reply::{read_head, read_whole};
+use crate::reply::{answer, read_head, read_whole};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -102,6 +102,10 @@ impl Command for TakeTurn {
         Ok(self.turn(decision, at, &prior.collect::<Result<Vec<u64>, _>>()?))
     }
 
+    fn reply(&self, turn: &Turn, ran: &Ran<'_>) -> Vec<i64> {
+        self.0.reply(&turn.decision, ran)
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Turn, RecordError> {
         let mut told = Vec::new();
         let (decision, at) =
@@ -139,6 +143,18 @@ impl CancelTurn {
     pub fn new(ticket: Ticket) -> Self {
         CancelTurn { turn: ticket.0 }
     }
+
+    /// Returns the cancellation of a turn between these states; `None` for states that the bucket cannot have.
+    pub(crate) fn of(
+        bucket: LeakyBucket,
+        turn_at: u64,
+        before: [u64; 2],
+        after: [u64; 2],
+    ) -> Option<Self> {
+        let state = |numbers: [u64; 2]| Some(LimitState::read(bucket.into(), &numbers)?.state);
+        let (before, after) = (state(before)?, state(after)?);
+        Some(CancelTurn { turn: QueuedTurn { bucket, turn_at, before, after } })
+    }
 }
 
 /// The outcome of giving back a turn.
@@ -174,6 +190,15 @@ impl Command for CancelTurn {
             (_, [2]) => Ok(Cancellation::TooLate),
             _ => Err(ReplyError::Unexpected),
         }
+    }
+
+    fn reply(&self, outcome: &Cancellation, ran: &Ran<'_>) -> Vec<i64> {
+        let number = match outcome {
+            Cancellation::GivenBack => 0,
+            Cancellation::NotLast => 1,
+            Cancellation::TooLate => 2,
+        };
+        answer(ran.now, number, [])
     }
 
     fn apply(

@@ -77,7 +77,7 @@ pub(super) struct Reply {
 }
 
 /// The status of a reply for a blocked key, whose block's end follows the time.
-const BLOCKED: i64 = 6;
+pub(super) const BLOCKED: i64 = 6;
 
 impl Reply {
     pub(super) fn read(reply: &[i64]) -> Result<Self, ReplyError> {

@@ -6,11 +6,11 @@ use super::max_wait::MaxWait;
 use super::stored::{StoredLimit, on_empty, under_terms};
 use super::{RequestId, SetLimit};
 use crate::call::{PackedCall, TextCall};
-use crate::command::Command;
+use crate::command::{Command, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::limit::Limit;
 use crate::record::Record;
-use crate::reply::read_head;
+use crate::reply::{read_head, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -193,6 +193,25 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
         Ok(StoredLimitOutcome::Done { outcome: self.command_under(limit).outcome(reply)?, limit })
     }
 
+    fn reply(&self, outcome: &Self::Outcome, ran: &Ran<'_>) -> Vec<i64> {
+        let (mut all, limit) = match outcome {
+            StoredLimitOutcome::NoLimit => return reply(ran.now, []),
+            StoredLimitOutcome::PerClient(limit) => (reply(ran.now, []), limit),
+            StoredLimitOutcome::ClockOff(limit) => {
+                let mut refusal = reply(ran.now, []);
+                refusal[0] = RecordError::ClockOff.status();
+                (refusal, limit)
+            }
+            StoredLimitOutcome::Done { outcome, limit } => {
+                (self.command_under(*limit).reply(outcome, ran), limit)
+            }
+        };
+        let numbers = limit.numbers();
+        let count = numbers.len() as i64;
+        all.extend(numbers.into_iter().map(|number| number as i64).chain([count]));
+        all
+    }
+
     fn apply(
         &self,
         slot: &mut Option<Record>,
@@ -239,5 +258,13 @@ impl<C: LimitCommand> Command for WithStoredLimit<C> {
 
     fn is_repeatable(&self) -> bool {
         self.command.is_repeatable()
+    }
+
+    fn writes_again(&self, outcome: &Self::Outcome) -> bool {
+        match outcome {
+            StoredLimitOutcome::Done { outcome, .. } => self.command.writes_again(outcome),
+            StoredLimitOutcome::PerClient(_) => !self.command.only_asks(),
+            StoredLimitOutcome::NoLimit | StoredLimitOutcome::ClockOff(_) => false,
+        }
     }
 }

@@ -17,7 +17,8 @@ impl LockRecord {
         record.packed()
     }
 
-    fn packed(&self) -> Option<Vec<u8>> {
+    /// Returns its bytes; `None` if it has no such form.
+    pub(crate) fn packed(&self) -> Option<Vec<u8>> {
         if self.queue.len() > 0 {
             return None;
         }

@@ -1,6 +1,7 @@
 //! The lock's commands as scripts, their arguments and their replies.
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::machine::to_wake;
 use super::{
@@ -8,10 +9,10 @@ use super::{
     Withdraw,
 };
 use crate::call::{PackedCall, TextCall, packed};
-use crate::command::{Command, Publish};
+use crate::command::{Command, Publish, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
-use crate::reply::{read_bits, read_head, read_time, read_whole};
+use crate::reply::{answer, bits, read_bits, read_head, read_time, read_whole, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -81,6 +82,19 @@ impl Command for Operation {
         Ok(Reply { now, answer })
     }
 
+    fn reply(&self, outcome: &Reply, _: &Ran<'_>) -> Vec<i64> {
+        let now = outcome.now;
+        match outcome.answer {
+            Answer::Held(hold) => answer(now, HELD, hold_numbers(hold)),
+            Answer::Released { token, holds } => answer(now, RELEASED, [token, holds]),
+            Answer::Refused(holder) => {
+                answer(now, REFUSED, holder.map(holder_numbers).unwrap_or_default())
+            }
+            Answer::TooLate { forgotten } => answer(now, TOO_LATE, [forgotten.as_micros()]),
+            Answer::Queued { ahead, until } => answer(now, QUEUED, [ahead, until.as_micros()]),
+        }
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
         self.run(slot, now)
     }
@@ -119,6 +133,10 @@ impl Command for Withdraw {
         }
     }
 
+    fn reply(&self, now: &Timestamp, _: &Ran<'_>) -> Vec<i64> {
+        reply(*now, [])
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Timestamp, RecordError> {
         self.run(slot, now)
     }
@@ -152,6 +170,14 @@ impl Command for Inspect {
         Ok(Inspection { now, holder, since, label: read_label(label)?, queued })
     }
 
+    fn reply(&self, lock: &Inspection, _: &Ran<'_>) -> Vec<i64> {
+        let since = lock.since.map(Timestamp::as_micros);
+        let holder = lock.holder.map(holder_numbers).into_iter().flatten().chain(since);
+        let label = lock.label.iter().flat_map(|label| label.as_str().as_bytes().chunks(6));
+        let label = label.map(|part| part.iter().fold(0, |all, byte| all << 8 | u64::from(*byte)));
+        reply(lock.now, [lock.queued].into_iter().chain(holder).chain(label))
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
         self.run(slot, now)
     }
@@ -169,6 +195,16 @@ const RELEASED: i64 = 4;
 
 /// The number of a holder's numbers.
 const HOLDER_LEN: usize = 7;
+
+/// Returns a token, a hold count and a deadline.
+fn hold_numbers(hold: Hold) -> [u64; 3] {
+    [hold.token, hold.holds, hold.deadline.as_micros()]
+}
+
+/// Returns a hold, then its owner's id in four parts of 32 bits.
+fn holder_numbers(holder: Holder) -> Vec<u64> {
+    [&hold_numbers(holder.hold)[..], &bits(holder.owner.as_u128())].concat()
+}
 
 /// Reads a token, a hold count and a deadline.
 fn read_hold(numbers: &[i64]) -> Result<Hold, ReplyError> {

@@ -2,6 +2,7 @@
 
 pub(crate) mod binary;
 mod compact;
+mod direct;
 mod entries;
 mod numbers;
 mod packed;

@@ -1,11 +1,13 @@
 //! The read-write lock's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Hold, Holder, Inspect, Inspection, Mode, Operation, OwnerId, Reply};
+use alloc::vec::Vec;
+
 use crate::call::TextCall;
-use crate::command::{Command, Publish};
+use crate::command::{Command, Publish, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
-use crate::reply::{read_bits, read_flag, read_head, read_time, read_whole};
+use crate::reply::{answer, bits, read_bits, read_flag, read_head, read_time, read_whole, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -49,6 +51,21 @@ impl Command for Operation {
         Ok(Reply { now, answer, woke })
     }
 
+    fn reply(&self, outcome: &Reply, _: &Ran<'_>) -> Vec<i64> {
+        let answer = |status, numbers: &[u64]| answer(outcome.now, status, numbers.iter().copied());
+        match outcome.answer {
+            Answer::Refused { retry_at } => answer(REFUSED, &[retry_at.as_micros()]),
+            Answer::Held(hold) => answer(HELD, &hold_numbers(&hold)),
+            Answer::Released { token, holds } => {
+                answer(RELEASED, &[token, holds, outcome.woke.into()])
+            }
+            Answer::UpgradeRefused { retry_at } => answer(UPGRADE, &[retry_at.as_micros()]),
+            Answer::TooMany { retry_at } => answer(TOO_MANY, &[retry_at.as_micros()]),
+            Answer::TooLate { forgotten } => answer(TOO_LATE, &[forgotten.as_micros()]),
+            Answer::NotHeld => answer(NOT_HELD, &[]),
+        }
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
         self.run(slot, now)
     }
@@ -80,6 +97,15 @@ impl Command for Inspect {
         })
     }
 
+    fn reply(&self, lock: &Inspection, _: &Ran<'_>) -> Vec<i64> {
+        let kept_until = lock.kept_until.unwrap_or(Timestamp::EPOCH).as_micros();
+        let holders = lock.holders.iter().flat_map(|Holder { owner, hold }| {
+            let mode = u64::from(hold.mode == Mode::Write);
+            [mode].into_iter().chain(bits(owner.as_u128())).chain(hold_numbers(hold))
+        });
+        reply(lock.now, [kept_until].into_iter().chain(holders))
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
         self.run(slot, now)
     }
@@ -96,6 +122,11 @@ const UPGRADE: i64 = 3;
 const TOO_MANY: i64 = 4;
 const TOO_LATE: i64 = 5;
 const NOT_HELD: i64 = 6;
+
+/// Returns a token, a hold count and a deadline.
+fn hold_numbers(hold: &Hold) -> [u64; 3] {
+    [hold.token, hold.holds, hold.deadline.as_micros()]
+}
 
 /// Reads a token, a hold count and a deadline.
 fn read_hold(mode: Mode, [token, holds, deadline]: [i64; 3]) -> Result<Hold, ReplyError> {

@@ -1,11 +1,13 @@
 //! The semaphore's commands as scripts, their arguments and their replies.
 
 use super::{Action, Answer, Grant, Inspect, Inspection, Operation, PermitId, Reply};
+use alloc::vec::Vec;
+
 use crate::call::TextCall;
-use crate::command::{Command, Publish};
+use crate::command::{Command, Publish, Ran};
 use crate::error::{RecordError, ReplyError};
 use crate::record::Record;
-use crate::reply::{read_bits, read_flag, read_head, read_time, read_whole};
+use crate::reply::{answer, bits, read_bits, read_flag, read_head, read_time, read_whole, reply};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
@@ -49,6 +51,18 @@ impl Command for Operation {
         Ok(Reply { now, answer, woke })
     }
 
+    fn reply(&self, outcome: &Reply, _: &Ran<'_>) -> Vec<i64> {
+        let answer = |status, numbers: &[u64]| answer(outcome.now, status, numbers.iter().copied());
+        match outcome.answer {
+            Answer::Full { fits_at } => answer(FULL, &[fits_at.as_micros()]),
+            Answer::Held(grant) => answer(HELD, &grant_numbers(&grant)),
+            Answer::Released { token } => answer(RELEASED, &[token, outcome.woke.into()]),
+            Answer::Never => answer(NEVER, &[]),
+            Answer::TooLate { forgotten } => answer(TOO_LATE, &[forgotten.as_micros()]),
+            Answer::NotHeld => answer(NOT_HELD, &[]),
+        }
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Reply, RecordError> {
         self.run(slot, now)
     }
@@ -84,6 +98,15 @@ impl Command for Inspect {
         })
     }
 
+    fn reply(&self, semaphore: &Inspection, _: &Ran<'_>) -> Vec<i64> {
+        let named = |(id, grant): &(PermitId, Grant)| {
+            bits(id.as_u128()).into_iter().chain(grant_numbers(grant))
+        };
+        let grants = semaphore.grants.iter().flat_map(named);
+        let head = [semaphore.used, semaphore.holders as u64];
+        reply(semaphore.now, head.into_iter().chain(grants))
+    }
+
     fn apply(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Inspection, RecordError> {
         self.run(slot, now)
     }
@@ -99,6 +122,11 @@ const RELEASED: i64 = 2;
 const NEVER: i64 = 3;
 const TOO_LATE: i64 = 4;
 const NOT_HELD: i64 = 5;
+
+/// Returns a count, a token and a deadline.
+fn grant_numbers(grant: &Grant) -> [u64; 3] {
+    [grant.count, grant.token, grant.deadline.as_micros()]
+}
 
 /// Reads a count, a token and a deadline.
 fn read_grant(numbers: &[i64]) -> Result<Grant, ReplyError> {

@@ -5,12 +5,58 @@ use std::time::Duration;
 
 use lockage_core::fenced::{Access, Kept};
 use lockage_core::{
-    Adjusted, Cancellation, Decision, DenialReason, Part, Renewal, Reserved, Settlement,
-    StoredLimit, StoredLimitOutcome, Timestamp, Verdict, latch, lock, rw_lock, semaphore,
+    Adjusted, AnyOutcome, Cancellation, Decision, DenialReason, Part, Renewal, Reserved,
+    Settlement, StoredLimit, StoredLimitOutcome, Timestamp, Verdict, latch, lock, rw_lock,
+    semaphore,
 };
 
 pub(crate) trait Json {
     fn json(&self, out: &mut String);
+}
+
+/// Returns the outcome of a command in JSON.
+pub(crate) fn of_outcome(outcome: &AnyOutcome) -> String {
+    let mut text = String::new();
+    macro_rules! first_of {
+        ($($type:ty),* $(,)?) => {
+            $(
+                if let Some(outcome) = outcome.downcast_ref::<$type>() {
+                    outcome.json(&mut text);
+                    return text;
+                }
+            )*
+        };
+    }
+    first_of!(
+        Decision,
+        Vec<Decision>,
+        Reserved,
+        Settlement,
+        Renewal,
+        Adjusted,
+        Cancellation,
+        StoredLimitOutcome<Decision>,
+        StoredLimitOutcome<Vec<Decision>>,
+        StoredLimitOutcome<Reserved>,
+        StoredLimitOutcome<Settlement>,
+        StoredLimitOutcome<Renewal>,
+        StoredLimitOutcome<Adjusted>,
+        lock::Reply,
+        lock::Inspection,
+        Timestamp,
+        rw_lock::Reply,
+        rw_lock::Inspection,
+        semaphore::Reply,
+        semaphore::Inspection,
+        latch::Reply,
+        latch::Inspection,
+        Access<()>,
+        Access<Option<Kept>>,
+        Option<Kept>,
+        Option<u64>,
+        bool,
+    );
+    unreachable!("each outcome of a call has a form in JSON")
 }
 
 /// Writes an object of these fields.

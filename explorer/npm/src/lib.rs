@@ -3,10 +3,6 @@
 
 mod abi;
 #[cfg(feature = "machines")]
-mod arguments;
-#[cfg(feature = "machines")]
-mod call;
-#[cfg(feature = "machines")]
 mod frames;
 #[cfg(feature = "machines")]
 mod json;

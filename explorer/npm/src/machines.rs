@@ -1,52 +1,30 @@
 //! The machine of each command, on records as a store keeps them.
 
 use lockage_core::{
-    Command, Record, ReplyError, Stored, Timestamp, read_integer_reply, read_packed_reply,
+    AnyOutcome, Command, Record, ReplyError, ScriptId, ServedCall, Stored, Timestamp,
+    read_integer_reply, read_packed_reply,
 };
 
 use crate::abi::{answer, with_input};
-use crate::call;
 use crate::frames::{self, Frames};
-use crate::json::Json;
+use crate::json;
 
-/// A command of any type.
-pub(crate) trait Machine {
-    /// Runs the command on these records, and returns its outcome in JSON.
-    fn run(&self, records: &mut [Option<Record>; 2], now: Timestamp) -> String;
-
-    /// Returns the outcome in a script's reply, in JSON.
-    fn outcome(&self, reply: &[i64]) -> String;
-
-    /// Returns the arguments of its calls without the time: in binary, if there is such a script,
-    /// and in text.
-    fn arguments(&self) -> [Vec<Vec<u8>>; 2];
-}
-
-impl<C: Command<Outcome: Json>> Machine for C {
-    fn run(&self, [own, beside]: &mut [Option<Record>; 2], now: Timestamp) -> String {
-        told(self.apply_beside(own, beside, now).map_err(ReplyError::from))
-    }
-
-    fn outcome(&self, reply: &[i64]) -> String {
-        told(Command::outcome(self, reply))
-    }
-
-    fn arguments(&self) -> [Vec<Vec<u8>>; 2] {
-        let packed = self.encode_packed().map(|call| call.bytes().to_vec());
-        let text = self.encode_text();
-        [packed.into_iter().collect(), text.arguments().map(<[u8]>::to_vec).collect()]
-    }
+/// Reads a call: its script, its keys and all its arguments.
+fn read(input: &mut Frames<'_>) -> Result<ServedCall, String> {
+    let (script, keys, arguments) = (input.next()?, input.all()?, input.all()?);
+    let script = ScriptId::ALL.into_iter().find(|id| id.name().as_bytes() == script);
+    let script = script.ok_or("there is no such script")?;
+    let call = ServedCall::read(script, keys.get(1).copied(), &arguments);
+    call.map_err(|error| error.to_string())
 }
 
 /// Returns the outcome in JSON. A refusal has a name, by which readers of outcomes recognize it.
-fn told(outcome: Result<impl Json, ReplyError>) -> String {
-    let mut text = String::new();
+fn in_json(outcome: Result<AnyOutcome, ReplyError>) -> String {
     match outcome {
-        Ok(outcome) => outcome.json(&mut text),
-        Err(ReplyError::Record(error)) => text = format!(r#"{{"refused":"{error:?}"}}"#),
-        Err(_) => text.push_str(r#"{"refused":"Unexpected"}"#),
+        Ok(outcome) => json::of_outcome(&outcome),
+        Err(ReplyError::Record(error)) => format!(r#"{{"refused":"{error:?}"}}"#),
+        Err(_) => r#"{"refused":"Unexpected"}"#.to_owned(),
     }
-    text
 }
 
 /// Runs the call in the input on the values behind it, at this time in microseconds. Returns the
@@ -55,14 +33,16 @@ fn told(outcome: Result<impl Json, ReplyError>) -> String {
 #[unsafe(no_mangle)]
 extern "C" fn run(now: f64) -> i32 {
     tell(|input| {
-        let machine = call::read(input)?;
+        let call = read(input)?;
         let mut records = [None, None];
         for record in &mut records {
             *record = read_record(input)?;
         }
         let now = Timestamp::from_micros(now as u64).map_err(|error| error.to_string())?;
+        let [own, beside] = &mut records;
+        let outcome = call.command().apply_beside(own, beside, now);
         let mut output = Vec::new();
-        frames::push(&mut output, machine.run(&mut records, now).as_bytes());
+        frames::push(&mut output, in_json(outcome.map_err(ReplyError::from)).as_bytes());
         for record in records {
             push_record(&mut output, record);
         }
@@ -74,9 +54,10 @@ extern "C" fn run(now: f64) -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn outcome() -> i32 {
     tell(|input| {
-        let machine = call::read(input)?;
+        let call = read(input)?;
+        let outcome = call.command().outcome(&read_reply(input)?);
         let mut output = Vec::new();
-        frames::push(&mut output, machine.outcome(&read_reply(input)?).as_bytes());
+        frames::push(&mut output, in_json(outcome).as_bytes());
         Ok(output)
     })
 }
@@ -86,10 +67,13 @@ extern "C" fn outcome() -> i32 {
 #[unsafe(no_mangle)]
 extern "C" fn arguments() -> i32 {
     tell(|input| {
+        let call = read(input)?;
+        let packed = call.command().encode_packed().map(|call| call.bytes().to_vec());
+        let text = call.command().encode_text();
+        let text: Vec<Vec<u8>> = text.arguments().map(<[u8]>::to_vec).collect();
         let mut output = Vec::new();
-        for arguments in call::read(input)?.arguments() {
-            frames::push_all(&mut output, &arguments);
-        }
+        frames::push_all(&mut output, &packed.into_iter().collect::<Vec<_>>());
+        frames::push_all(&mut output, &text);
         Ok(output)
     })
 }

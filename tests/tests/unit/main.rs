@@ -27,6 +27,7 @@ mod once;
 mod parsers;
 mod prefetch;
 mod runtimes;
+mod served;
 mod several_ids;
 mod shadow;
 mod shaping;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage::notifications::{Notification, Notifications, Wake};
 use lockage::store::{RecordError, Timestamp};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
-use lockage_core::{Command, Publish, Record, ReplyError, ScriptId, TextCall};
+use lockage_core::{Command, Publish, Ran, Record, ReplyError, ScriptId, TextCall};
 use lockage_memory::MemoryStore;
 use lockage_tests::server::Server;
 
@@ -24,6 +24,10 @@ impl Command for Knock {
 
     fn outcome(&self, _reply: &[i64]) -> Result<bool, ReplyError> {
         Err(ReplyError::Unexpected)
+    }
+
+    fn reply(&self, _: &bool, _: &Ran<'_>) -> Vec<i64> {
+        Vec::new()
     }
 
     fn apply(&self, _slot: &mut Option<Record>, _now: Timestamp) -> Result<bool, RecordError> {

@@ -1,41 +1,40 @@
 //! Reads calls of scripts back into the commands that `Command::encode` encodes.
 
-use std::time::Duration;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
 
-use lockage_core::fenced::{FencedPeek, FencedRead, FencedWrite};
-use lockage_core::latch::{self, Latch};
-use lockage_core::lock::{self, Lock};
-use lockage_core::rw_lock::{self, Mode, RwLock};
-use lockage_core::semaphore::{self, Semaphore};
-use lockage_core::{
-    Acquire, AcquireEach, Adjust, CancelTurn, Command, Cost, FixedWindow, Limit, LimitCommand,
-    Peek, Renew, RequestId, Reservation, Reset, SetLimit, Settle, TakeTurn, Timestamp,
-    WithStoredLimit,
+use super::arguments::{Numbers, Packed, Read, Stored, Text, text_of};
+use crate::any_command::AnyCommand;
+use crate::fenced::{FencedPeek, FencedRead, FencedWrite};
+use crate::latch::{self, Latch};
+use crate::limit::{FixedWindow, Limit};
+use crate::limiter::{
+    Acquire, AcquireEach, Adjust, CancelTurn, Cost, LimitCommand, Peek, Renew, RequestId,
+    Reservation, Reset, SetLimit, Settle, WithStoredLimit,
 };
+use crate::lock::{self, Lock};
+use crate::rw_lock::{self, Mode, RwLock};
+use crate::script::ScriptId;
+use crate::semaphore::{self, Semaphore};
+use crate::time::Timestamp;
 
-use crate::arguments::{Numbers, Packed, Read, Stored, Text, told};
-use crate::frames::Frames;
-use crate::json::Json;
-use crate::machines::Machine;
-
-/// Reads a call: its script, its keys and all its arguments, except the time.
-pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
-    let (script, keys, arguments) = (input.next()?, input.all()?, input.all()?);
-    let script = std::str::from_utf8(script).unwrap_or_default();
+/// Reads a call of a script: the command that encodes to it.
+///
+/// `beside` is the name of the call's second key, if it has one, and `arguments` are all of the call's. The time among
+/// them is not read.
+pub(super) fn read(id: ScriptId, beside: Option<&[u8]>, arguments: &[&[u8]]) -> Read<AnyCommand> {
+    let script = id.name();
     // The id of a reservation is the end of its key.
-    let beside = keys.get(1).and_then(|key| std::str::from_utf8(key).ok()?.rsplit(':').next());
+    let beside = beside.and_then(|key| core::str::from_utf8(key).ok()?.rsplit(':').next());
     let beside = beside.and_then(|id| id.parse().ok());
-    let read = match Packed::letter(script) {
-        Some(letter) => {
-            let [call, ..] = arguments[..] else { return Err("no argument".to_owned()) };
-            limiter_in_binary(script, letter, Packed(call), beside)
-        }
-        None if script == "stored_acquire" => {
-            stored_in_binary(Packed(arguments.first().copied().unwrap_or_default()))
-        }
-        None if script.starts_with("fast_lock_") => {
-            lock_in_binary(script, Packed(arguments.first().copied().unwrap_or_default()))
-        }
+    let packed = Packed(arguments.first().copied().unwrap_or_default());
+    let read = match Packed::letter(id) {
+        Some(letter) => limiter_in_binary(script, letter, packed, beside),
+        None if id == ScriptId::StoredAcquire => stored_in_binary(packed),
+        None if script.starts_with("fast_lock_") => lock_in_binary(script, packed),
         None => {
             let own = arguments.get(2..).ok_or("a time and a skew come first")?;
             in_text(script, Text(own), beside)
@@ -45,15 +44,15 @@ pub(crate) fn read(input: &mut Frames<'_>) -> Read<Box<dyn Machine>> {
 }
 
 /// Reads a command on a limit of its own, or on the stored one.
-fn limited<C>(command: C, limit: Limit, stored: Option<Stored>) -> Read<Box<dyn Machine>>
+fn limited<C>(command: C, limit: Limit, stored: Option<Stored>) -> Read<AnyCommand>
 where
-    C: LimitCommand<Outcome: Json>,
+    C: LimitCommand,
 {
     Ok(match stored {
-        None => Box::new(command),
-        Some(Stored { terms: None, .. }) => Box::new(WithStoredLimit::new(command)),
+        None => AnyCommand::new(command),
+        Some(Stored { terms: None, .. }) => AnyCommand::new(WithStoredLimit::new(command)),
         Some(Stored { terms: Some(terms), .. }) => {
-            Box::new(WithStoredLimit::or_under(&command, Stored::limit(&terms, limit)?))
+            AnyCommand::new(WithStoredLimit::or_under(&command, Stored::limit(&terms, limit)?))
         }
     })
 }
@@ -65,18 +64,18 @@ fn acquire(
     max_wait: Option<Duration>,
     request: Option<(RequestId, Duration)>,
     stored: Option<Stored>,
-) -> Read<Box<dyn Machine>> {
+) -> Read<AnyCommand> {
     let [cost] = costs[..] else {
         let costs = costs.iter().map(Cost::for_all).collect::<Option<Vec<u64>>>();
         let costs = costs.ok_or("several costs by part in one call")?;
-        return limited(AcquireEach::new(limit, costs).map_err(told)?, limit, stored);
+        return limited(AcquireEach::new(limit, costs).map_err(text_of)?, limit, stored);
     };
-    let mut acquire = Acquire::by_part(limit, cost).map_err(told)?;
+    let mut acquire = Acquire::by_part(limit, cost).map_err(text_of)?;
     if let Some(max_wait) = max_wait.or(stored.as_ref().map(|stored| stored.max_wait)) {
         acquire = acquire.within(max_wait);
     }
     if let Some((id, remember)) = request {
-        acquire = acquire.with_request(id, remember).map_err(told)?;
+        acquire = acquire.with_request(id, remember).map_err(text_of)?;
     }
     limited(acquire, limit, stored)
 }
@@ -86,7 +85,7 @@ fn limiter_in_binary(
     letter: u8,
     mut call: Packed<'_>,
     beside: Option<RequestId>,
-) -> Read<Box<dyn Machine>> {
+) -> Read<AnyCommand> {
     let (limit, has_turns) = call.limits(letter)?;
     if script.ends_with("_acquire") {
         let max_wait = has_turns.then(|| call.micros()).transpose()?;
@@ -99,7 +98,7 @@ fn limiter_in_binary(
         }
         // Zero, then the cost of each part.
         let costs = match costs.split_first() {
-            Some((0, by_part)) => vec![Cost::by_part(by_part).map_err(told)?],
+            Some((0, by_part)) => vec![Cost::by_part(by_part).map_err(text_of)?],
             _ => costs.into_iter().map(Cost::from).collect(),
         };
         let request = match call.0.split_first() {
@@ -116,16 +115,16 @@ fn limiter_in_binary(
         // Its end is not in the call, which the fast script takes only before its end.
         return settle(limit, id, Timestamp::MAX, cost.into(), None);
     }
-    let acquire = Acquire::new(limit, cost).map_err(told)?;
-    limited(acquire.reserve(id, call.micros()?).map_err(told)?, limit, None)
+    let acquire = Acquire::new(limit, cost).map_err(text_of)?;
+    limited(acquire.reserve(id, call.micros()?).map_err(text_of)?, limit, None)
 }
 
 /// Reads a command under the stored limit, or else under a default, which begins like its record.
-fn stored_in_binary(mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
+fn stored_in_binary(mut call: Packed<'_>) -> Read<AnyCommand> {
     let (max_wait, count) = (call.micros()?, call.number()?);
     let costs = (0..count).map(|_| call.number().map(Cost::from)).collect::<Read<Vec<_>>>()?;
     let (limit, terms) = match call.0 {
-        [] => (FixedWindow::new(1, Duration::from_secs(1)).map_err(told)?.into(), None),
+        [] => (FixedWindow::new(1, Duration::from_secs(1)).map_err(text_of)?.into(), None),
         [b'P', b'1', b':', scope, letter, rest @ ..] => {
             let mut rest = Packed(rest);
             let keep = rest.number()?;
@@ -144,44 +143,45 @@ fn settle(
     expires_at: Timestamp,
     actual: Cost,
     stored: Option<Stored>,
-) -> Read<Box<dyn Machine>> {
+) -> Read<AnyCommand> {
     // The estimate is in the record.
     let reservation = Reservation { id, cost: 1, expires_at };
     limited(Settle::by_part(limit, &reservation, actual), limit, stored)
 }
 
-fn lock_in_binary(script: &str, mut call: Packed<'_>) -> Read<Box<dyn Machine>> {
+fn lock_in_binary(script: &str, mut call: Packed<'_>) -> Read<AnyCommand> {
     let remember = call.micros()?;
     let owner = |call: &mut Packed<'_>| call.bits().map(lock::OwnerId::from_u128);
     let hold = |call: &mut Packed<'_>| call.bits().map(lock::HoldId::from_u128);
-    Ok(Box::new(match script {
+    Ok(AnyCommand::new(match script {
         "fast_lock_acquire" => {
             let (lease, not_after, waits) = (call.micros()?, call.time()?, call.micros()?);
             let (owner, id) = (owner(&mut call)?, hold(&mut call)?);
             let label = Some(call.0).filter(|label| !label.is_empty());
-            let label = label.map(|label| std::str::from_utf8(label).map_err(told)).transpose()?;
-            let lock = Lock::new(lease, remember).map_err(told)?;
+            let label =
+                label.map(|label| core::str::from_utf8(label).map_err(text_of)).transpose()?;
+            let lock = Lock::new(lease, remember).map_err(text_of)?;
             let acquire = lock.acquire(owner, id, not_after).waiting(waits);
             match label {
-                Some(label) => acquire.labelled(label.parse().map_err(told)?),
+                Some(label) => acquire.labelled(label.parse().map_err(text_of)?),
                 None => acquire,
             }
         }
         "fast_lock_renew" => {
-            let lock = Lock::new(call.micros()?, remember).map_err(told)?;
+            let lock = Lock::new(call.micros()?, remember).map_err(text_of)?;
             let owner = owner(&mut call)?;
             let token = (!call.0.is_empty()).then(|| call.number()).transpose()?;
             lock.renew(owner, token)
         }
         // A release does not contain the lease.
         _ => {
-            let lock = Lock::new(remember, remember).map_err(told)?;
+            let lock = Lock::new(remember, remember).map_err(text_of)?;
             lock.release(owner(&mut call)?, hold(&mut call)?)
         }
     }))
 }
 
-fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<Box<dyn Machine>> {
+fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<AnyCommand> {
     Ok(match script {
         "limiter_acquire" => {
             let (stored, request) = (call.stored()?, call.request()?);
@@ -195,15 +195,16 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
             let ((id, hold), (limit, _)) = (request.ok_or(NO_RESERVATION)?, call.limits()?);
             // The end of a renewed reservation is in the place of the cost.
             if let Some(until) = call.0.first().and_then(|text| text.strip_prefix(b"=")) {
-                let until: u64 = std::str::from_utf8(until).map_err(told)?.parse().map_err(told)?;
+                let until: u64 =
+                    core::str::from_utf8(until).map_err(text_of)?.parse().map_err(text_of)?;
                 let before = until.saturating_sub(hold.as_micros() as u64);
-                let expires_at = Timestamp::from_micros(before).map_err(told)?;
+                let expires_at = Timestamp::from_micros(before).map_err(text_of)?;
                 let reservation = Reservation { id, cost: 1, expires_at };
-                let renew = Renew::new(limit, &reservation, hold).map_err(told)?;
+                let renew = Renew::new(limit, &reservation, hold).map_err(text_of)?;
                 return limited(renew, limit, stored);
             }
-            let acquire = Acquire::by_part(limit, call.parse()?).map_err(told)?;
-            return limited(acquire.reserve(id, hold).map_err(told)?, limit, stored);
+            let acquire = Acquire::by_part(limit, call.parse()?).map_err(text_of)?;
+            return limited(acquire.reserve(id, hold).map_err(text_of)?, limit, stored);
         }
         "limiter_peek" => {
             let (stored, (limit, _)) = (call.stored()?, call.limits()?);
@@ -218,64 +219,64 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
             let (stored, request) = (call.stored()?, call.request()?);
             let (what, amount, (limit, _)) = (call.next()?, call.number()?, call.limits()?);
             let mut adjust = match what {
-                "t" => Adjust::take_up_to(limit, amount).map_err(told)?,
-                "f" => Adjust::refund(limit, amount).map_err(told)?,
-                "p" => Adjust::penalty(limit, amount).map_err(told)?,
-                "b" => Adjust::block(limit, Duration::from_micros(amount)).map_err(told)?,
+                "t" => Adjust::take_up_to(limit, amount).map_err(text_of)?,
+                "f" => Adjust::refund(limit, amount).map_err(text_of)?,
+                "p" => Adjust::penalty(limit, amount).map_err(text_of)?,
+                "b" => Adjust::block(limit, Duration::from_micros(amount)).map_err(text_of)?,
                 _ => Adjust::unblock(limit),
             };
             if let Some((id, remember)) = request {
-                adjust = adjust.with_request(id, remember).map_err(told)?;
+                adjust = adjust.with_request(id, remember).map_err(text_of)?;
             }
             return limited(adjust, limit, stored);
         }
         "limiter_set" => {
             let (mode, terms) = (call.next()?, call.next()?);
             let limit = Stored::limit(terms, call.limits()?.0)?;
-            Box::new(match mode {
+            AnyCommand::new(match mode {
                 "a" => SetLimit::if_absent(limit),
                 "f" => SetLimit::afresh(limit),
                 _ => SetLimit::new(limit),
             })
         }
-        "limiter_reset" => Box::new(Reset),
-        "leaky_bucket_cancel" => Box::new(cancel(call)?),
+        "limiter_reset" => AnyCommand::new(Reset),
+        "leaky_bucket_cancel" => AnyCommand::new(cancel(call)?),
         "fenced_write" => {
             let (token, keep) = (call.number()?, call.micros()?);
-            Box::new(match call.bytes() {
-                Ok(value) => FencedWrite::new(token, value, keep).map_err(told)?,
-                Err(_) => FencedWrite::removal(token, keep).map_err(told)?,
+            AnyCommand::new(match call.bytes() {
+                Ok(value) => FencedWrite::new(token, value, keep).map_err(text_of)?,
+                Err(_) => FencedWrite::removal(token, keep).map_err(text_of)?,
             })
         }
         "fenced_read" => match (call.optional()?, call.optional()?) {
-            (Some(token), Some(keep)) => {
-                Box::new(FencedRead::new(token, Duration::from_micros(keep)).map_err(told)?)
-            }
-            _ => Box::new(FencedPeek),
+            (Some(token), Some(keep)) => AnyCommand::new(
+                FencedRead::new(token, Duration::from_micros(keep)).map_err(text_of)?,
+            ),
+            _ => AnyCommand::new(FencedPeek),
         },
         "latch_set" => {
             let (id, count, not_after) = (call.parse()?, call.number()?, call.time()?);
-            let latch = Latch::new(call.micros()?).map_err(told)?;
-            Box::new(latch.set(count, id, not_after).map_err(told)?)
+            let latch = Latch::new(call.micros()?).map_err(text_of)?;
+            AnyCommand::new(latch.set(count, id, not_after).map_err(text_of)?)
         }
         "latch_count_down" => {
             let (id, count, not_after) = (call.parse()?, call.number()?, call.time()?);
             // A count does not contain how long the latch is kept.
-            let latch = Latch::new(Duration::from_secs(1)).map_err(told)?;
-            Box::new(latch.count_down(count, id, not_after).map_err(told)?)
+            let latch = Latch::new(Duration::from_secs(1)).map_err(text_of)?;
+            AnyCommand::new(latch.count_down(count, id, not_after).map_err(text_of)?)
         }
-        "latch_inspect" => Box::new(latch::Inspect),
-        "latch_reset" => Box::new(latch::Reset),
-        "lock_inspect" => Box::new(lock::Inspect),
-        "rw_lock_inspect" => Box::new(rw_lock::Inspect),
-        "semaphore_inspect" => Box::new(semaphore::Inspect),
-        _ if script.starts_with("rw_lock_") => Box::new(of_rw_lock(script, call)?),
-        _ if script.starts_with("semaphore_") => Box::new(of_semaphore(script, call)?),
+        "latch_inspect" => AnyCommand::new(latch::Inspect),
+        "latch_reset" => AnyCommand::new(latch::Reset),
+        "lock_inspect" => AnyCommand::new(lock::Inspect),
+        "rw_lock_inspect" => AnyCommand::new(rw_lock::Inspect),
+        "semaphore_inspect" => AnyCommand::new(semaphore::Inspect),
+        _ if script.starts_with("rw_lock_") => AnyCommand::new(of_rw_lock(script, call)?),
+        _ if script.starts_with("semaphore_") => AnyCommand::new(of_semaphore(script, call)?),
         "lock_withdraw" => {
             let second = Duration::from_secs(1);
-            Box::new(Lock::new(second, second).map_err(told)?.withdraw(call.parse()?))
+            AnyCommand::new(Lock::new(second, second).map_err(text_of)?.withdraw(call.parse()?))
         }
-        _ if script.starts_with("lock_") => Box::new(of_lock(script, call)?),
+        _ if script.starts_with("lock_") => AnyCommand::new(of_lock(script, call)?),
         _ => return Err("there is no such script".to_owned()),
     })
 }
@@ -283,7 +284,7 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
 fn of_lock(script: &str, mut call: Text<'_>) -> Read<lock::Operation> {
     let remember = call.micros()?;
     // The script does not need the fields of the lock that its call leaves out.
-    let lock = |lease| Lock::new(lease, remember).map_err(told);
+    let lock = |lease| Lock::new(lease, remember).map_err(text_of);
     Ok(match script {
         "lock_acquire" => {
             let (owner, id, lease) = (call.parse()?, call.parse()?, call.micros()?);
@@ -306,7 +307,7 @@ fn of_lock(script: &str, mut call: Text<'_>) -> Read<lock::Operation> {
 fn of_rw_lock(script: &str, mut call: Text<'_>) -> Read<rw_lock::Operation> {
     let mode = if call.next()? == "r" { Mode::Read } else { Mode::Write };
     let owner = call.parse()?;
-    let lock = |span| RwLock::new(span, span).map_err(told);
+    let lock = |span| RwLock::new(span, span).map_err(text_of);
     Ok(match script {
         "rw_lock_acquire" => {
             let (hold, lock) = (call.parse()?, lock(call.micros()?)?);
@@ -331,11 +332,11 @@ fn of_rw_lock(script: &str, mut call: Text<'_>) -> Read<rw_lock::Operation> {
 
 fn of_semaphore(script: &str, mut call: Text<'_>) -> Read<semaphore::Operation> {
     let id = call.parse()?;
-    let semaphore = |permits, span| Semaphore::new(permits, span, span).map_err(told);
+    let semaphore = |permits, span| Semaphore::new(permits, span, span).map_err(text_of);
     Ok(match script {
         "semaphore_acquire" => {
             let (count, semaphore) = (call.number()?, semaphore(call.number()?, call.micros()?)?);
-            let acquire = semaphore.acquire(id, count, call.time()?).map_err(told)?;
+            let acquire = semaphore.acquire(id, count, call.time()?).map_err(text_of)?;
             acquire.waiting(call.micros()?)
         }
         "semaphore_renew" => {
@@ -350,25 +351,13 @@ fn of_semaphore(script: &str, mut call: Text<'_>) -> Read<semaphore::Operation> 
     })
 }
 
-/// Reads the cancellation of a turn. Only a request yields a ticket, so this repeats the request.
-/// Its cost is the charge less the amount that had to drain before its turn; the call leaves out a
-/// fraction of a microsecond of that.
+/// Reads the cancellation of a turn.
 fn cancel(mut call: Text<'_>) -> Read<CancelTurn> {
-    let own = call.0;
-    let (limit, _) = call.limits()?;
+    let (Limit::LeakyBucket(bucket), _) = call.limits()? else {
+        return Err("no leaky bucket".to_owned());
+    };
     let mut number = || call.number();
-    let [turn_at, deficit, last, charged, at] =
-        [number()?, number()?, number()?, number()?, number()?];
-    let Limit::LeakyBucket(bucket) = limit else { return Err("no leaky bucket".to_owned()) };
-    let (rate, unit) = (own[1], own[2]);
-    let [rate, unit]: [u64; 2] = [Text(&[rate]).number()?, Text(&[unit]).number()?];
-    let drains = turn_at.saturating_sub(at).saturating_mul(rate);
-    let least = charged.saturating_sub(drains).div_ceil(unit).max(1);
-    let reply = [0, at as i64, deficit as i64, last as i64];
-    let cancels = (least..=least + rate / unit).filter_map(|cost| {
-        let turn = TakeTurn::new(Acquire::new(bucket, cost).ok()?).outcome(&reply).ok()?;
-        let cancel = CancelTurn::new(turn.ticket?);
-        cancel.encode_text().arguments().eq(own.iter().copied()).then_some(cancel)
-    });
-    cancels.into_iter().next().ok_or_else(|| "no request has such a turn".to_owned())
+    let (turn_at, before, after) = (number()?, [number()?, number()?], [number()?, number()?]);
+    CancelTurn::of(bucket, turn_at, before, after)
+        .ok_or_else(|| "no request has such a turn".to_owned())
 }
