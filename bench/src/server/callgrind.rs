@@ -27,7 +27,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Starts `program`, without counting yet.
+    /// Starts `program`, with its arguments behind spaces, without counting yet.
     pub(crate) fn start(program: &str) -> Result<Self> {
         let folder = tempfile::tempdir().context("a folder for the server")?;
         let mut command = Command::new("valgrind");
@@ -37,7 +37,7 @@ impl Counted {
             .env("LD_PRELOAD", preloaded(folder.path())?)
             .args(["--tool=callgrind", "--instr-atstart=no"])
             .arg(format!("--callgrind-out-file={}", out.display()))
-            .arg(program);
+            .args(program.split_whitespace());
         let server = Server::start(command, folder, false)?;
         sleep(Duration::from_secs(TIMED + 1).saturating_sub(begin.elapsed()));
         Ok(Counted { server, dumps: 0 })

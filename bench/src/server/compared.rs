@@ -71,7 +71,8 @@ fn all() -> impl Iterator<Item = Case> {
 
 /// Returns the name and allocator of a program, as in `Redis server v=7.0.15 sha=0 malloc=libc bits=64`.
 fn title(program: &str) -> Result<String> {
-    let output = Command::new(program)
+    let (file, arguments) = program.split_once(' ').unwrap_or((program, ""));
+    let output = Command::new(file)
         .arg("--version")
         .output()
         .with_context(|| format!("{program} cannot be run"))?;
@@ -81,7 +82,9 @@ fn title(program: &str) -> Result<String> {
     let (Some(name), Some(version), Some(allocator)) = fields else {
         anyhow::bail!("{program} is no server: its --version is {told:?}");
     };
-    Ok(format!("{name} {version}, {allocator}"))
+    let with = arguments.rsplit('/').next().filter(|with| !with.is_empty());
+    let with = with.map(|with| format!(", {with}")).unwrap_or_default();
+    Ok(format!("{name} {version}, {allocator}{with}"))
 }
 
 /// Counts the cases on one server; none where it lacks the command.

@@ -28,7 +28,7 @@ pub(super) const MEASURED: usize = 1600;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The server's program. Given several times, it only counts instructions of some rows, a column for each program.
+    /// The server's program, with arguments behind spaces. Given several times, it only counts instructions of some rows, a column for each program.
     #[arg(long, default_value = "redis-server")]
     program: Vec<String>,
     /// Measures only cases with this in their name.
@@ -70,7 +70,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
         return gate::run(&mut counted, args.record);
     }
     let folder = tempfile::tempdir().context("a folder for the server")?;
-    let mut timed = Server::start(Command::new(program), folder, true)?;
+    let mut words = program.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words);
+    let mut timed = Server::start(command, folder, true)?;
     let version = timed.info("server", "redis_version:")?;
     let mut rows = Vec::new();
     for case in cases {
