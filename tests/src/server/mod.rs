@@ -2,7 +2,7 @@
 //! when the guard drops.
 //!
 //! The server is `$LOCKAGE_REDIS_SERVER`, or else the first of `redis-server` and `valkey-server`
-//! on the path. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
+//! on the path, with the module in `$LOCKAGE_MODULE`, if that is set. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
 //! [`Server::with_clock`] puts it on a [`VirtualClock`], if it asks the system for the time. A
 //! [`Cluster`] and [`Sentinels`] are several such servers, and a [`Proxy`] stands between clients and
 //! one of them.
@@ -243,7 +243,7 @@ impl Server {
             .expect("the server is up");
         // A script that ran and failed is a failed call too, so only the errors show how many were unknown.
         let unknown = number(&errors, "errorstat_NOSCRIPT:count=");
-        let names = ["eval", "evalsha", "eval_ro", "evalsha_ro"];
+        let names = ["eval", "evalsha", "eval_ro", "evalsha_ro", "lockage.call"];
         let calls = names.map(|name| number(&calls, &format!("cmdstat_{name}:calls=")));
         calls.iter().sum::<u64>() - unknown
     }
@@ -354,6 +354,9 @@ impl Server {
         }
         if major_version() >= 7 {
             command.args(["--enable-debug-command", "local"]);
+        }
+        if let Some(module) = std::env::var_os("LOCKAGE_MODULE") {
+            command.arg("--loadmodule").arg(module);
         }
         if let Some(clock) = setup.clock {
             clock.preload(&mut command);

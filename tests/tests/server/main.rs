@@ -25,6 +25,7 @@ mod injected_clock;
 mod limiter_scripts;
 mod lock_runtimes;
 mod misconfigured;
+mod module;
 mod notifications;
 mod pools;
 mod prefetch;
