@@ -181,7 +181,7 @@ impl Command for Acquire {
     fn reply(&self, _: &Decision, ran: &Ran<'_>) -> Vec<i64> {
         let slot = reply::live(&ran.before[0], ran);
         match self.known(&slot, ran.now) {
-            Ok(Some(known)) => reply::of_remembered(known, &self.limit.singles()),
+            Ok(Some(known)) => reply::of_admitted(known.now, &known.told, &self.limit.singles()),
             _ => reply::of_requests(&self.limit, self.costs(), (States::Stored, true), ran),
         }
     }

@@ -5,15 +5,14 @@ use alloc::vec::Vec;
 use super::adjust;
 use super::commands::{FastPath, fast_path};
 use super::cost::Requests;
-use super::key_state::{Freed, LimitState};
-use super::request::Remembered;
-use super::reservations::ReservationRecord;
+use super::key_state::LimitState;
 use super::transaction::Transaction;
 use super::wire::{BLOCKED, freed_numbers};
 use crate::command::Ran;
 use crate::limit::{Limit, Single};
 use crate::record::{Body, Record};
 use crate::reply::reply;
+use crate::time::Timestamp;
 
 /// The form of a single counter's state in a reply.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,7 +68,7 @@ pub(super) fn of_requests(
     }
 }
 
-/// Returns the reply to an adjustment that had this effect, or to a settlement without its answer.
+/// Returns the reply to an adjustment by this amount.
 pub(super) fn of_adjustment(limit: &Limit, amount: u64, ran: &Ran<'_>) -> Vec<i64> {
     let mut slot = live(&ran.after[0], ran);
     match Transaction::new(&limit.singles(), &mut slot, ran.now) {
@@ -81,17 +80,10 @@ pub(super) fn of_adjustment(limit: &Limit, amount: u64, ran: &Ran<'_>) -> Vec<i6
     }
 }
 
-/// Returns the reply that a request got before, which is remembered. It was admitted, so each log had room.
-pub(super) fn of_remembered(known: &Remembered, limits: &[Single]) -> Vec<i64> {
+/// Returns the reply that an admitted request got at this time, which is remembered: each log had room.
+pub(super) fn of_admitted(at: Timestamp, told: &[u64], limits: &[Single]) -> Vec<i64> {
     let room = core::iter::repeat_n(0, limits.iter().filter(|limit| limit.is_log()).count());
-    reply(known.now, known.told.iter().copied().chain(room))
-}
-
-/// Returns the reply that a reservation got when it was made, likewise.
-pub(super) fn of_reservation(known: &ReservationRecord, limits: &[Single]) -> Vec<i64> {
-    let room: Freed = limits.iter().filter(|limit| limit.is_log()).map(|_| Some(0)).collect();
-    let told = known.told_under(limits).unwrap_or_default();
-    reply(known.now, told.iter().copied().chain(room.into_iter().flatten()))
+    reply(at, told.iter().copied().chain(room))
 }
 
 /// Returns the record, unless its time is over.

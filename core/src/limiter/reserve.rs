@@ -179,7 +179,9 @@ impl Command for Reserve {
     fn reply(&self, _: &Reserved, ran: &Ran<'_>) -> Vec<i64> {
         let [slot, beside] = ran.before;
         if let Ok(Some(known)) = live(slot, beside, ran.now) {
-            return reply::of_reservation(known, &self.limit.singles());
+            let limits = self.limit.singles();
+            let told = known.told_under(&limits).unwrap_or_default();
+            return reply::of_admitted(known.now, told, &limits);
         }
         let asked = Requests { costs: Costs::of(&self.cost), max_wait: MaxWait::ENDLESS };
         reply::of_requests(&self.limit, asked, (States::Settled, true), ran)
