@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use lockage_core::lock::{HoldId, Label, Lock, OwnerId};
 use lockage_core::{
-    Acquire, Command, Limit, Peek, Record, RequestId, Reservation, Reset, Settle, Stored,
-    StoredLimit, Timestamp, parse_duration, parse_rate, read_packed_reply,
+    Acquire, Command, Encoded, Limit, Peek, Record, RequestId, Reservation, Reset, ScriptId,
+    ServedCall, ServedReply, Settle, Stored, StoredLimit, Timestamp, parse_duration, parse_rate,
+    read_packed_reply,
 };
 use lockage_sim::input::{Format, ReadOptions, read_from};
 use lockage_sim::{scenario, traffic};
@@ -114,6 +115,47 @@ pub fn replies(data: &[u8]) {
     let _ = acquire.outcome(&reply);
     let _ = lock.force_release(1).outcome(&reply);
     let _ = Reset.outcome(&reply);
+}
+
+/// Calls of scripts on records, as a server's module gets them: the number of the script, then in frames the records of
+/// two keys, the second key and the arguments. A call that is read is written in a form that reads as the same, and a
+/// refused one writes nothing.
+pub fn calls(data: &[u8]) {
+    let Some((script, rest)) = data.split_first() else { return };
+    let script = ScriptId::ALL[usize::from(*script) % ScriptId::ALL.len()];
+    let frames = frames(rest);
+    let [own, beside, key, arguments @ ..] = &frames[..] else { return };
+    let Ok(call) = ServedCall::read(script, Some(key), arguments) else { return };
+    for again in [Encoded::Text(call.command().encode_text()), call.command().encode()] {
+        let again = again.at(call.time());
+        let sent: Vec<&[u8]> = again.arguments().collect();
+        let read = ServedCall::read(again.script(), Some(key), &sent).expect("it was encoded");
+        assert_eq!(read.command().encode(), call.command().encode(), "{again:?}");
+    }
+    let record = |bytes: &[u8]| Record::of_string(bytes).ok();
+    let before = [record(own), record(beside)];
+    let ends = before.iter().flatten().map(Record::forget_at);
+    for now in [Timestamp::EPOCH, Timestamp::MAX].into_iter().chain(ends) {
+        let served = call.run(&before, now);
+        if served.reply == ServedReply::NeedsSlowPath {
+            assert_eq!(served.writes, [None, None]);
+        }
+        for record in served.writes.into_iter().flatten().filter_map(|write| write.record) {
+            let Some(bytes) = record.to_string_bytes() else { continue };
+            assert_eq!(Record::of_string(&bytes), Ok(record));
+        }
+    }
+}
+
+/// Splits bytes into frames, each after its length in one byte.
+fn frames(mut data: &[u8]) -> Vec<&[u8]> {
+    let mut frames = Vec::new();
+    while let Some((length, rest)) = data.split_first() {
+        let (frame, rest) = rest.split_at(rest.len().min((*length).into()));
+        frames.push(frame);
+        data = rest;
+    }
+    frames
 }
 
 /// Traces in files of each format.

@@ -169,7 +169,8 @@ fn as_sent(reply: &Reply) -> Value {
     }
 }
 
-fn text_or_hex(bytes: &[u8]) -> Value {
+/// Returns bytes as vectors have them: printable ASCII as text, and all else in hexadecimal digits.
+pub fn text_or_hex(bytes: &[u8]) -> Value {
     let is_text = bytes.iter().all(|byte| (b' '..=b'~').contains(byte));
     match std::str::from_utf8(bytes) {
         Ok(text) if is_text => text.into(),

@@ -53,6 +53,7 @@ proptest! {
         checks::limits(&data);
         checks::records(&data);
         checks::replies(&data);
+        checks::calls(&data);
         checks::traces(&data);
         checks::scenarios(&data);
         checks::rules(&data);
