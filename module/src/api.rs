@@ -351,7 +351,7 @@ impl Drop for Answer<'_> {
 pub(crate) enum Value<'k> {
     Nothing,
     String(&'k [u8]),
-    /// Of another type.
+    /// A value of another type.
     Other,
 }
 

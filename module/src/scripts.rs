@@ -38,7 +38,7 @@ pub(crate) fn takes_memory(script: ScriptId, arguments: &[&[u8]]) -> bool {
     const FREE_OR_KEEP: [&str; 7] =
         ["_release", "_renew", "_settle", "_withdraw", "_cancel", "_reset", "_count_down"];
     match script {
-        // Of a refund, and of the end of a block.
+        // Refunds, and the ends of blocks, free.
         ScriptId::LimiterAdjust => !matches!(arguments.get(3), Some(&b"f" | &b"u")),
         // A removal has no value.
         ScriptId::FencedWrite => arguments.len() > 4,
