@@ -195,7 +195,7 @@ impl<P: Place> Life<P> {
     }
 
     /// Makes a call that a circuit breaker may refuse.
-    async fn call<T>(
+    pub(super) async fn call<T>(
         &self,
         call: impl Future<Output = Result<T, Error>>,
         origin: impl Fn(&T) -> Origin,

@@ -66,10 +66,10 @@ impl<P: Place> Life<P> {
         let lease = Duration::from_secs(1);
         let places = self.limiter.under(Limit::in_flight(2, lease));
         if let Ok(held) = places.hold("look", 1, lease).await? {
-            _ = places.peek("look", 1).await?;
+            _ = self.call(places.peek("look", 1), |it| it.origin).await?;
             _ = held.end().await?;
         }
-        _ = places.try_acquire("look once", 1).await?;
+        _ = self.call(places.try_acquire("look once", 1), |it| it.origin).await?;
         Ok(())
     }
 
