@@ -26,6 +26,7 @@ extern "C" fn RedisModule_OnLoad(context: RawContext, _: RawArguments, _: c_int)
     api::guarded(1, || {
         let Some(api) = Api::load(context) else { return 1 };
         let context = Context::new(api, context);
+        scripts::prepare();
         let is_loaded = context.attribute("lockage", 1)
             && context.command(CALL, serve, "may-replicate fast getkeys-api")
             && context.filter(rename);

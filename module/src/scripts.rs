@@ -4,16 +4,22 @@ use std::sync::OnceLock;
 
 use lockage_core::ScriptId;
 
-/// Returns the script of this digest, if the module serves it.
-pub(crate) fn find(digest: &[u8]) -> Option<ScriptId> {
-    static SERVED: OnceLock<Vec<(u64, ScriptId)>> = OnceLock::new();
-    let served = SERVED.get_or_init(|| {
+/// The scripts, each after the beginning of its digest.
+static SERVED: OnceLock<Vec<(u64, ScriptId)>> = OnceLock::new();
+
+/// Makes the digests, which takes a server longer than a caller waits for a call: so it is done as the module is loaded.
+pub(crate) fn prepare() {
+    SERVED.get_or_init(|| {
         let served = ScriptId::ALL.into_iter().filter(|id| is_served(*id));
         let mut all: Vec<_> = served.filter_map(|id| Some((prefix(digest_of(id))?, id))).collect();
         all.sort_unstable();
         all
     });
-    let wanted = prefix(digest)?;
+}
+
+/// Returns the script of this digest, if the module serves it.
+pub(crate) fn find(digest: &[u8]) -> Option<ScriptId> {
+    let (served, wanted) = (SERVED.get()?, prefix(digest)?);
     let at = served.binary_search_by_key(&wanted, |(prefix, _)| *prefix).ok()?;
     Some(served[at].1).filter(|id| digest_of(*id) == digest)
 }
