@@ -1,16 +1,13 @@
-//! A real, unmodified Redis or Valkey server for one test: its own folder, socket and port, gone
-//! when the guard drops.
+//! A real, unmodified Redis or Valkey server for one test: its own folder, socket and port, gone when the guard drops.
 //!
-//! The server is `$LOCKAGE_REDIS_SERVER`, or else the first of `redis-server` and `valkey-server`
-//! on the path, with the module in `$LOCKAGE_MODULE`, if that is set. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
-//! [`Server::with_clock`] puts it on a [`VirtualClock`], if it asks the system for the time. A
-//! [`Cluster`] and [`Sentinels`] are several such servers, and a [`Proxy`] stands between clients and
-//! one of them.
+//! The server is `$LOCKAGE_REDIS_SERVER`, or else the first of `redis-server` and `valkey-server` on the path, with the
+//! module in `$LOCKAGE_MODULE`, if that is set. It keeps nothing on disk. [`Server::start`] leaves it its own clock;
+//! [`Server::with_clock`] puts it on a [`VirtualClock`], if it asks the system for the time. A [`Cluster`] and
+//! [`Sentinels`] are several such servers, and a [`Proxy`] stands between clients and one of them.
 //!
-//! Dropping the guard kills exactly the process that it started, also when the test panics. A test
-//! process that is itself killed (SIGKILL, or an abort) runs no drops, and its server then stays
-//! behind: idle, without persistence, on a private socket. Hold the guard in the test function, not
-//! in a `static`, which is never dropped.
+//! Dropping the guard kills exactly the process that it started, also when the test panics. A test process that is
+//! itself killed (SIGKILL, or an abort) runs no drops, and its server then stays behind: idle, without persistence, on
+//! a private socket. Hold the guard in the test function, not in a `static`, which is never dropped.
 
 mod clock;
 mod cluster;
@@ -32,7 +29,7 @@ use tempfile::TempDir;
 pub use clock::VirtualClock;
 pub use cluster::Cluster;
 pub use lockage_suite::Proxy;
-use program::spawn;
+use program::{load_module, spawn};
 pub use program::{major_version, program, say_skipped};
 pub use sentinels::Sentinels;
 
@@ -355,9 +352,7 @@ impl Server {
         if major_version() >= 7 {
             command.args(["--enable-debug-command", "local"]);
         }
-        if let Some(module) = std::env::var_os("LOCKAGE_MODULE") {
-            command.arg("--loadmodule").arg(module);
-        }
+        load_module(&mut command);
         if let Some(clock) = setup.clock {
             clock.preload(&mut command);
         }

@@ -53,6 +53,13 @@ pub(super) fn does_not_run(error: &Error) -> ! {
     panic!("{}: {error}. {INSTALL}", program().display())
 }
 
+/// Has the server load the module of the environment, if it names one.
+pub(super) fn load_module(command: &mut Command) {
+    if let Some(module) = std::env::var_os("LOCKAGE_MODULE") {
+        command.arg("--loadmodule").arg(module);
+    }
+}
+
 pub(super) fn spawn(command: &mut Command) -> Child {
     command.spawn().unwrap_or_else(|error| does_not_run(&error))
 }
