@@ -259,7 +259,7 @@ pub fn read_packed_reply(reply: &[u8]) -> Option<Vec<i64>> {
 }
 
 /// Bytes of a string per integer of a reply.
-pub(crate) const BYTES_PER_INTEGER: usize = 6;
+const BYTES_PER_INTEGER: usize = 6;
 
 /// Returns a string at the end of a list reply as [`Command::outcome`](crate::Command::outcome) takes it: its length,
 /// then its bytes, six to an integer, the highest first.
@@ -267,6 +267,22 @@ pub fn read_string_reply(bytes: &[u8]) -> impl Iterator<Item = i64> {
     let integer = |bytes: &[u8]| bytes.iter().fold(0, |all, byte| all << 8 | i64::from(*byte));
     // No string has more bytes than an `i64` counts.
     core::iter::once(bytes.len() as i64).chain(bytes.chunks(BYTES_PER_INTEGER).map(integer))
+}
+
+/// Returns the string that [`read_string_reply`] gave these integers of; `None` if they are not of its form.
+pub(crate) fn string_of(integers: &[i64]) -> Option<Vec<u8>> {
+    let (&len, integers) = integers.split_first()?;
+    let len = usize::try_from(len).ok()?;
+    if integers.len() != len.div_ceil(BYTES_PER_INTEGER) {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(len);
+    for integer in integers {
+        let integer = u64::try_from(*integer).ok()?.to_be_bytes();
+        let taken = BYTES_PER_INTEGER.min(len - bytes.len());
+        bytes.extend(&integer[8 - taken..]);
+    }
+    Some(bytes)
 }
 
 /// Text that is written to bytes.

@@ -28,7 +28,7 @@ use core::fmt;
 use core::str::Utf8Error;
 use core::time::Duration;
 
-use crate::call::{BYTES_PER_INTEGER, TextCall, read_string_reply};
+use crate::call::{TextCall, read_string_reply, string_of};
 use crate::command::{Command, Ran};
 use crate::error::{ConfigError, RecordError, ReplyError};
 use crate::exact::{MAX_COUNT, half_span};
@@ -307,21 +307,8 @@ fn kept_reply(kept: Option<&Kept>, now: Timestamp) -> Vec<i64> {
 
 /// Parses a value from a reply: its expiry, then the output of `read_string_reply`. `None` if there is no value.
 fn read_kept(numbers: &[i64], now: Timestamp) -> Result<Option<Kept>, ReplyError> {
-    let (until, len, packed) = match numbers {
-        [] => return Ok(None),
-        &[until, len, ref packed @ ..] => (read_whole(until)?, len, packed),
-        _ => return Err(ReplyError::Unexpected),
-    };
-    let len = usize::try_from(len).map_err(|_| ReplyError::Unexpected)?;
-    if packed.len() != len.div_ceil(BYTES_PER_INTEGER) {
-        return Err(ReplyError::Unexpected);
-    }
-    let mut bytes = Vec::with_capacity(len);
-    for &number in packed {
-        let number = read_whole(number)?.to_be_bytes();
-        let taken = BYTES_PER_INTEGER.min(len - bytes.len());
-        bytes.extend(&number[8 - taken..]);
-    }
+    let Some((&until, string)) = numbers.split_first() else { return Ok(None) };
+    let (until, value) = (read_whole(until)?, string_of(string).ok_or(ReplyError::Unexpected)?);
     let left = Duration::from_micros(until.saturating_sub(now.as_micros()));
-    Ok(Some(Kept { value: bytes, left }))
+    Ok(Some(Kept { value, left }))
 }

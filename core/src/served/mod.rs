@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::any_command::AnyCommand;
-use crate::call::{BYTES_PER_INTEGER, CallTime, packed, whole};
+use crate::call::{CallTime, packed, string_of, whole};
 use crate::command::{Command, Publish, Ran};
 use crate::error::RecordError;
 use crate::limit::{Limit, Single};
@@ -177,9 +177,12 @@ impl ServedCall {
 
     /// Returns a reply in the form of the script.
     fn in_form(&self, reply: Vec<i64>, ran: &Ran<'_>) -> ServedReply {
-        if self.script == ScriptId::FencedRead && reply.len() > 4 {
-            let text = string_of(&reply[4..]);
-            return ServedReply::List(reply[..4].to_vec(), Some(text));
+        // Behind the head, the status and the expiry of a value.
+        if self.script == ScriptId::FencedRead
+            && let Some((head, string)) = reply.split_at_checked(4)
+            && let Some(string) = string_of(string)
+        {
+            return ServedReply::List(head.to_vec(), Some(string));
         }
         if !is_packed(self.script) {
             return ServedReply::List(reply, None);
@@ -260,15 +263,4 @@ fn settle_stored(numbers: &mut [u64], now: Timestamp) {
         let settled = LimitState::at(single, Some(state), now.as_micros());
         numbers[..at].copy_from_slice(settled.numbers());
     }
-}
-
-/// Returns the string of these numbers, as [`read_string_reply`](crate::read_string_reply) returns them.
-fn string_of(numbers: &[i64]) -> Vec<u8> {
-    let Some((&length, numbers)) = numbers.split_first() else { return Vec::new() };
-    let mut bytes = Vec::with_capacity(length as usize);
-    for number in numbers {
-        let taken = BYTES_PER_INTEGER.min(length as usize - bytes.len());
-        bytes.extend(&number.to_be_bytes()[8 - taken..]);
-    }
-    bytes
 }
