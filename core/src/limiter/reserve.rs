@@ -22,8 +22,8 @@ use crate::record::{Body, Record};
 use crate::script::ScriptId;
 use crate::time::Timestamp;
 
-/// Admits one request and charges an estimate of its cost, which a [`Settle`] replaces by the true one; or changes
-/// nothing. [`Acquire::reserve`] makes it.
+/// Admits one request and charges an estimate of its cost, which a [`Settle`](super::Settle) replaces by the true one;
+/// or changes nothing. [`Acquire::reserve`] makes it.
 ///
 /// ```
 /// use core::time::Duration;
