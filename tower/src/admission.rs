@@ -11,7 +11,6 @@ use lockage_rules::RuleDecision;
 use crate::body::Body;
 use crate::held::Held;
 use crate::merge::AllFields;
-use crate::switch::Switch;
 
 /// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and charges its
 /// unsettled reservations like those of a response that breaks off. If the request upgrades its connection, keep it until that ends.
@@ -48,43 +47,50 @@ impl Admission {
     }
 }
 
-/// A request that goes ahead, before its header fields are in a map.
+/// A request that goes ahead.
 #[derive(Default)]
 pub(crate) struct Admitted {
     pub(crate) decision: Option<Decision>,
-    pub(crate) fields: AllFields,
-    pub(crate) held: Option<Box<Held>>,
     #[cfg(feature = "rules")]
     pub(crate) rules: Option<Arc<RuleDecision>>,
-    /// The switch of a request that holds something.
-    pub(crate) switch: Option<Switch>,
+    pub(crate) pending: Pending,
+}
+
+/// What a request that goes ahead leaves for its response. Each request moves it several times.
+#[derive(Default)]
+pub(crate) struct Pending {
+    pub(crate) fields: AllFields,
+    pub(crate) held: Option<Box<Held>>,
 }
 
 impl From<Admitted> for Admission {
     fn from(admitted: Admitted) -> Self {
         let mut headers = HeaderMap::new();
-        admitted.fields.into_headers(&mut headers);
+        admitted.pending.fields.into_headers(&mut headers);
         Admission {
             decision: admitted.decision,
             headers,
             #[cfg(feature = "rules")]
             rules: admitted.rules,
-            held: admitted.held,
+            held: admitted.pending.held,
         }
     }
 }
 
-impl Admitted {
+impl Pending {
     /// Adds the header fields to the response, and settles by its head. The rest of the held things stays with the
     /// body, or with the connection if the service keeps it.
-    pub(crate) fn respond<B: http_body::Body>(self, response: Response<B>) -> Response<Body<B>> {
-        let (mut head, body) = response.into_parts();
-        self.fields.merge_into(head.status, &mut head.headers);
+    pub(crate) fn respond<B: http_body::Body>(
+        self,
+        mut response: Response<B>,
+    ) -> Response<Body<B>> {
+        self.fields.merge_into(response.status(), response.headers_mut());
         let Some(mut held) = self.held else {
-            return Response::from_parts(head, Body::of_service(body, None));
+            return response.map(|body| Body::of_service(body, None));
         };
+        let (head, body) = response.into_parts();
         held.settle_by(&head);
-        let held = match self.switch.filter(|switch| switch.is_agreed_by(head.status)) {
+        let held = match held.switch.take().filter(|switch| switch.is_agreed_by(head.status)) {
             Some(switch) => {
                 switch.complete(held);
                 None

@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderName, Response, StatusCode};
+use http::{HeaderName, StatusCode};
 use lockage::Decision;
 use lockage::runtime::Spawn;
 use lockage::store::HasTimeout;
@@ -14,16 +13,16 @@ use lockage_rules::{
     ClientView, LiveRules, Matched, Met, Priority, Request, RuleDecision, RuleLimiter, Rules,
 };
 
-use crate::admission::Admitted;
-use crate::answers::{Answers, OnError};
+use crate::admission::{Admitted, Pending};
+use crate::answers::Answers;
 use crate::background::{BoxFuture, Sleep, Spawner, sleep, spawner};
-use crate::check::{Elsewhere, Setup};
+use crate::check::{CheckByRules, Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
 use crate::commit::Commit;
 use crate::cost::Amount;
 use crate::error::SetupError;
-use crate::fields::Fields;
 use crate::held::{Account, Held, Open, check_hold};
+use crate::options::options;
 use crate::rate_limit::RateLimit;
 use crate::rejection::{Reason, Rejection, View};
 use crate::renewals::Renewals;
@@ -149,38 +148,7 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
         RateLimitByRules { estimate: Some(estimate), ..self }
     }
 
-    /// Lets requests go ahead unlimited if this returns true, such as those of a health check.
-    pub fn skip(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.setup.skip = Some(Arc::new(skip));
-        self
-    }
-
-    /// Lets the preflights of CORS go ahead unlimited: see [`RateLimit::skip_preflights`].
-    pub fn skip_preflights(mut self) -> Self {
-        self.setup.skip_preflights = true;
-        self
-    }
-
-    /// Sets the header fields, [`Fields::DRAFT_11`] by default.
-    pub fn fields(mut self, fields: Fields) -> Self {
-        self.setup.answers.fields = fields;
-        self
-    }
-
-    /// Sets the answer while the store does not answer, and not all rules that a request meets have a fallback.
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.setup.answers.on_error = on_error;
-        self
-    }
-
-    /// Answers rejected requests by this function: see [`RateLimit::respond`].
-    pub fn respond(
-        mut self,
-        respond: impl Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        self.setup.respond = Some(Arc::new(respond));
-        self
-    }
+    options!();
 
     /// Builds the layer.
     ///
@@ -194,7 +162,8 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
         let in_force = ArcSwap::from_pointee(InForce::of(rules.current()));
         let limiter = Arc::new(limiter);
         let by_rules = ByRules { rules, in_force, limiter, client, values, estimate };
-        Ok(RateLimitLayer::new(Setup { elsewhere: Some(Box::new(by_rules)), ..setup }))
+        let elsewhere = Some(Elsewhere::ByRules(Box::new(by_rules)));
+        Ok(RateLimitLayer::new(Setup { elsewhere, ..setup }))
     }
 }
 
@@ -247,7 +216,7 @@ impl InForce {
     }
 }
 
-impl<S: HasTimeout + Clone + 'static> Elsewhere for ByRules<S> {
+impl<S: HasTimeout + Clone + 'static> CheckByRules for ByRules<S> {
     fn check<'a>(
         &'a self,
         parts: &'a Parts,
@@ -283,7 +252,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
                     .map_err(|_| Rejection::boxed(Reason::Shed))?;
                 let mut admitted = Admitted::default();
                 if let Some(place) = place {
-                    admitted.held.get_or_insert_default().permit = Some(Box::new(place));
+                    admitted.pending.held.get_or_insert_default().permit = Some(Box::new(place));
                 }
                 Ok(admitted)
             }
@@ -361,7 +330,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
             }
             held.get_or_insert_default().reservations.push(open);
         }
-        Ok(Admitted { decision, fields, held, rules: Some(decided), ..Admitted::default() })
+        Ok(Admitted { decision, rules: Some(decided), pending: Pending { fields, held } })
     }
 }
 

@@ -11,7 +11,7 @@ use lockage::limiter::{MAX_TOGETHER, Origin, RequestId};
 use lockage::{Decision, Error, Limiter, Store, StoreError};
 use smallvec::SmallVec;
 
-use crate::admission::Admitted;
+use crate::admission::{Admitted, Pending};
 use crate::answers::{Answers, OnError};
 use crate::background::{BoxFuture, Sleep, Spawner};
 use crate::commit::Commit;
@@ -20,6 +20,7 @@ use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
 use crate::held::{Held, Open, Reserved};
+use crate::in_process::LocalLimit;
 use crate::key::Key;
 use crate::merge::AllFields;
 use crate::places::Places;
@@ -39,14 +40,22 @@ pub(crate) struct Setup<S> {
     pub(crate) places: Option<Arc<dyn Places>>,
     pub(crate) at_once: Option<Policies>,
     /// Limits that are not `rules`.
-    pub(crate) elsewhere: Option<Box<dyn Elsewhere>>,
+    pub(crate) elsewhere: Option<Elsewhere>,
     pub(crate) answers: Answers,
     pub(crate) respond: Option<Arc<Respond>>,
     pub(crate) faults: Faults,
 }
 
 /// Limits that are found and decided elsewhere.
-pub(crate) trait Elsewhere: Send + Sync {
+pub(crate) enum Elsewhere {
+    InProcess(LocalLimit),
+    #[cfg(feature = "rules")]
+    ByRules(Box<dyn CheckByRules>),
+}
+
+/// The rules of a layer.
+#[cfg(feature = "rules")]
+pub(crate) trait CheckByRules: Send + Sync {
     /// Charges a request to all its limits, or to none.
     fn check<'a>(
         &'a self,
@@ -142,7 +151,7 @@ impl<S> Limits<S> {
     }
 }
 
-/// Charges for a request so far, in case it does not go ahead.
+/// A limit of a request, and its decision, in case the request does not go ahead.
 struct Charged<'a, S> {
     charge: &'a Charge<S>,
     id: String,
@@ -155,20 +164,39 @@ type AllCharged<'a, S> = SmallVec<[Charged<'a, S>; 1]>;
 impl<S: Store + Clone + 'static> Setup<S> {
     /// Charges a request to all its limits, or to none.
     pub(crate) async fn check(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
+        match self.check_at_once(parts) {
+            Some(checked) => checked,
+            None => self.check_by_call(parts).await,
+        }
+    }
+
+    /// Charges a request that [`check_at_once`](Self::check_at_once) does not.
+    pub(crate) async fn check_by_call(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
+        let checked = match &self.elsewhere {
+            #[cfg(feature = "rules")]
+            Some(Elsewhere::ByRules(rules)) => rules.check(parts, self.answers).await,
+            _ => self.check_limits(parts).await,
+        };
+        checked.map_err(|rejection| self.rejected(rejection, parts))
+    }
+
+    /// Charges a request, if that takes no future.
+    pub(crate) fn check_at_once(&self, parts: &Parts) -> Option<Result<Admitted, Box<Rejection>>> {
         if self.skip.as_ref().is_some_and(|skip| skip(parts))
             || self.skip_preflights && is_preflight(parts)
         {
-            return Ok(Admitted::default());
+            return Some(Ok(Admitted::default()));
         }
-        let checked = match &self.elsewhere {
-            Some(elsewhere) => elsewhere.check(parts, self.answers).await,
-            None => self.check_limits(parts).await,
-        };
-        checked.map_err(|mut rejection| {
-            rejection.is_grpc = is_grpc(&parts.headers);
-            self.faults.report(&rejection.reason);
-            rejection
-        })
+        let Some(Elsewhere::InProcess(limit)) = &self.elsewhere else { return None };
+        let cost = self.cost.as_ref().map_or(1, |cost| cost(parts));
+        let checked = limit.check(parts, cost, self.answers);
+        Some(checked.map_err(|rejection| self.rejected(rejection, parts)))
+    }
+
+    fn rejected(&self, mut rejection: Box<Rejection>, parts: &Parts) -> Box<Rejection> {
+        rejection.is_grpc = is_grpc(&parts.headers);
+        self.faults.report(&rejection.reason);
+        rejection
     }
 
     async fn check_limits(&self, parts: &Parts) -> Result<Admitted, Box<Rejection>> {
@@ -213,10 +241,11 @@ impl<S: Store + Clone + 'static> Setup<S> {
         charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
         if !cost.is_zero() {
-            let all = self.found(parts).map_err(Rejection::boxed)?;
-            match self.is_one_decision(&all) {
-                true => self.charge_together(all, parts, cost, charged).await?,
-                false => self.charge_each(all, parts, cost, held, charged).await?,
+            *charged = self.found(parts).map_err(Rejection::boxed)?;
+            if !self.is_one_decision(charged)
+                || !Box::pin(self.charge_together(charged, parts, cost)).await?
+            {
+                self.charge_each(charged, parts, cost, held).await?;
             }
         }
         self.take_place(parts, held, charged).await
@@ -239,61 +268,53 @@ impl<S: Store + Clone + 'static> Setup<S> {
             && all.iter().all(|it| first.goes_together_with(&it.charge.limiter))
     }
 
-    /// Charges all limits in one decision, or each in its turn if their keys do not allow that.
-    async fn charge_together<'a>(
-        &'a self,
-        mut all: AllCharged<'a, S>,
+    /// Charges all limits in one decision. Returns whether their keys allow that; if not, nothing is charged.
+    async fn charge_together(
+        &self,
+        all: &mut [Charged<'_, S>],
         parts: &Parts,
         cost: &Amount,
-        charged: &mut AllCharged<'a, S>,
-    ) -> Result<(), Box<Rejection>> {
+    ) -> Result<bool, Box<Rejection>> {
         // `RateLimit::build` refuses several limits with costs by part, unless they are reserved.
         let Amount::All(one) = *cost else { unreachable!("costs by part are charged one by one") };
         let requests: Vec<_> =
             all.iter().map(|it| it.charge.limiter.request(&it.id, one)).collect();
-        match Box::pin(all[0].charge.limiter.try_acquire_all(&requests)).await {
+        match all[0].charge.limiter.try_acquire_all(&requests).await {
             Ok(decided) if decided.is_allowed() => {
                 for (one, decision) in all.iter_mut().zip(decided.decisions) {
                     one.decision = Some(decision);
                 }
-                charged.extend(all);
                 let mut decisions =
-                    charged.iter().filter_map(|it| Some((it.charge, it.decision.as_ref()?)));
-                decisions.try_for_each(|(charge, decision)| self.admit(charge, decision, parts))
+                    all.iter().filter_map(|it| Some((it.charge, it.decision.as_ref()?)));
+                decisions.try_for_each(|(charge, decision)| self.admit(charge, decision, parts))?;
             }
             Ok(denied) => {
-                self.admit(all[denied.binding].charge, &denied.decisions[denied.binding], parts)
+                let binding = denied.binding;
+                self.admit(all[binding].charge, &denied.decisions[binding], parts)?;
             }
             // One key twice, or keys on several nodes: nothing was sent.
-            Err(Error::Key(_) | Error::Store(StoreError::Misconfigured(_))) => {
-                self.charge_each(all, parts, cost, &mut None, charged).await
-            }
-            Err(error) => {
-                charged.extend(all);
-                self.answers.without(error)
-            }
+            Err(Error::Key(_) | Error::Store(StoreError::Misconfigured(_))) => return Ok(false),
+            Err(error) => self.answers.without(error)?,
         }
+        Ok(true)
     }
 
-    async fn charge_each<'a>(
-        &'a self,
-        all: AllCharged<'a, S>,
+    /// Charges each limit in its turn.
+    async fn charge_each(
+        &self,
+        all: &mut [Charged<'_, S>],
         parts: &Parts,
         cost: &Amount,
         held: &mut Option<Box<Held>>,
-        charged: &mut AllCharged<'a, S>,
     ) -> Result<(), Box<Rejection>> {
-        for mut one in all {
-            let outcome = match self.decide(one.charge, &one.id, cost, held).await {
+        for one in all {
+            match self.decide(one.charge, &one.id, cost, held).await {
                 Ok(decision) => {
-                    let outcome = self.admit(one.charge, &decision, parts);
-                    one.decision = Some(decision);
-                    outcome
+                    let decision = one.decision.insert(decision);
+                    self.admit(one.charge, decision, parts)?;
                 }
-                Err(error) => self.answers.without(error),
-            };
-            charged.push(one);
-            outcome?;
+                Err(error) => self.answers.without(error)?,
+            }
         }
         Ok(())
     }
@@ -404,7 +425,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         }
         let decisions = charged.into_iter().filter_map(|charged| charged.decision);
         let decision = decisions.min_by_key(|decision| decision.remaining);
-        Admitted { decision, fields, held, ..Admitted::default() }
+        Admitted { decision, pending: Pending { fields, held }, ..Admitted::default() }
     }
 
     /// Adds the policies of all limits of a request.

@@ -176,6 +176,14 @@ impl Client {
         self.address
     }
 
+    /// Returns the address, or the first one of the network of IPv6.
+    pub(crate) fn first_address(&self) -> IpAddr {
+        match self.address {
+            IpAddr::V4(_) => self.address,
+            IpAddr::V6(address) => Ipv6Network::new(address, self.ipv6_prefix).first().into(),
+        }
+    }
+
     pub(crate) fn write(&self, id: &mut String) {
         match self.address {
             // Nearly all addresses; the standard library's formatting takes three times as long.

@@ -13,9 +13,7 @@ use smallvec::SmallVec;
 
 use crate::cost::Unit;
 use crate::error::SetupError;
-use crate::merge::{
-    AllFields, LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET, POLICY, STATE, number_value, value,
-};
+use crate::merge::{AllFields, value};
 use crate::pause::ceil;
 
 /// The largest integer of a structured field (RFC 9651, 3.3.1).
@@ -184,7 +182,7 @@ impl Policies {
             self.write_policies(&mut text);
             value(&text)
         });
-        fields.add(POLICY, field);
+        fields.add_policies(field);
     }
 
     /// Adds the remaining quota after a decision that admits. Adds nothing if that is unknown: for prefetched permits
@@ -202,7 +200,7 @@ impl Policies {
             };
             policy.write_state(remaining, policy.pace.lasts(remaining, reset_after), &mut text);
         }
-        fields.add(STATE, value(&text));
+        fields.add_states(value(&text));
     }
 
     /// Adds the limits that deny.
@@ -211,7 +209,7 @@ impl Policies {
         for (_, policy) in self.violated_parts(decision) {
             policy.write_state(0, Some(retry_after), &mut text);
         }
-        fields.add(STATE, value(&text));
+        fields.add_states(value(&text));
     }
 
     /// Adds that all places are taken.
@@ -220,7 +218,7 @@ impl Policies {
         for policy in &self.parts {
             policy.write_state(0, None, &mut text);
         }
-        fields.add(STATE, value(&text));
+        fields.add_states(value(&text));
     }
 
     fn write_policies(&self, text: &mut Text) {
@@ -331,9 +329,7 @@ fn since_epoch() -> Duration {
 /// Adds the fields of `X-RateLimit-*`.
 pub(crate) fn add_legacy(decision: &Decision, fields: &mut AllFields) {
     let wait = decision.retry_after().unwrap_or(decision.reset_after);
-    fields.add(LEGACY_LIMIT, number_value(decision.limit));
-    fields.add(LEGACY_REMAINING, number_value(decision.remaining));
-    fields.add(LEGACY_RESET, number_value(ceil(since_epoch() + wait)));
+    fields.set_older([decision.limit, decision.remaining, ceil(since_epoch() + wait)]);
 }
 
 impl Fields {

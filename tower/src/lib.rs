@@ -22,7 +22,7 @@
 //! On Redis or Valkey the store is one of `lockage-redis-rs` or `lockage-fred`; if configuration picks it, use an
 //! [`AnyStore`](lockage::AnyStore). Handlers get the [`Decision`](lockage::Decision) from the request's extensions.
 //!
-//! - [`RateLimit`]: limits, costs and answers. With the feature `rules`, they can be in a file: `RateLimit::rules`.
+//! - [`RateLimit`]: limits, costs and answers; `RateLimit::in_process` for those of this process alone. With the feature `rules`, they can be in a file: `RateLimit::rules`.
 //! - [`ip`], [`header`], `route` and [`Key`]: which requests share a limit.
 //! - [`Outbound`]: limits for outgoing requests.
 
@@ -46,9 +46,11 @@ mod faults;
 mod fields;
 mod grpc;
 mod held;
+mod in_process;
 mod key;
 mod merge;
 mod numbers;
+mod options;
 mod outbound;
 mod part_costs;
 mod pause;
@@ -80,6 +82,7 @@ pub use error::SetupError;
 pub use estimate::{Estimate, EstimateFuture, EstimateService};
 pub use estimated::Estimated;
 pub use fields::Fields;
+pub use in_process::{LocalKey, RateLimitInProcess};
 #[cfg(feature = "axum")]
 pub use key::route;
 pub use key::{Key, header};

@@ -4,8 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
 use lockage::limiter::RequestId;
 use lockage::locks::Locks;
@@ -13,19 +11,18 @@ use lockage::runtime::Spawn;
 use lockage::store::HasTimeout;
 use lockage::{Decision, Error, Limit, Limiter, Store};
 
-use crate::answers::OnError;
 use crate::background::{BoxFuture, sleep, spawner};
 use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
 use crate::client_ip::ip;
 use crate::commit::Commit;
 use crate::cost::{Cost, Unit};
 use crate::error::SetupError;
-use crate::fields::{Fields, Policies, check_name};
+use crate::fields::{Policies, check_name};
 use crate::held::check_hold;
 use crate::key::Key;
+use crate::options::options;
 use crate::part_costs;
 use crate::places::Semaphores;
-use crate::rejection::Rejection;
 use crate::service::RateLimitLayer;
 use crate::unnamed;
 
@@ -56,8 +53,8 @@ use crate::unnamed;
 /// | allowed by the limiter's fallback | the service's, with `RateLimit-Policy` |
 /// | denied by the limiter's fallback | 503, `Retry-After`, `temporary-reduced-capacity` |
 /// | the limiter is in shadow mode | the service's |
-/// | the store does not answer, or the queue to it is full | by [`OnError`]: 503 and `Retry-After: 1` |
-/// | the key holds something else, no limit is stored, the layer is misconfigured | 500, also with [`OnError::Allow`] |
+/// | the store does not answer, or the queue to it is full | by [`OnError`](crate::OnError): 503 and `Retry-After: 1` |
+/// | the key holds something else, no limit is stored, the layer is misconfigured | 500, also with [`OnError::Allow`](crate::OnError::Allow) |
 /// | the header of the key is missing | 401 |
 /// | the server does not know the client's address | 500 |
 ///
@@ -178,23 +175,6 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         self
     }
 
-    /// Lets requests go ahead unlimited if this returns true, such as those of a health check.
-    pub fn skip(mut self, skip: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.setup.skip = Some(Arc::new(skip));
-        self
-    }
-
-    /// Lets the preflights of CORS go ahead unlimited: requests of `OPTIONS` with `Origin` and
-    /// `Access-Control-Request-Method`. They carry neither credentials nor keys, and come in addition to the requests
-    /// that they ask for.
-    ///
-    /// A layer inside of the one of CORS never sees them, and needs no such option. Outside of it, clients that send
-    /// these fields are not limited: let nothing but CORS answer them.
-    pub fn skip_preflights(mut self) -> Self {
-        self.setup.skip_preflights = true;
-        self
-    }
-
     fn last(&mut self) -> &mut RuleSetup<S> {
         self.rules.last_mut().expect("`by` makes the first one")
     }
@@ -279,27 +259,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
 
 /// # Answers
 impl<S: Store + Clone + 'static> RateLimit<S> {
-    /// Sets the header fields, [`Fields::DRAFT_11`] by default.
-    pub fn fields(mut self, fields: Fields) -> Self {
-        self.setup.answers.fields = fields;
-        self
-    }
-
-    /// Sets the answer while the store does not answer: see [`OnError`].
-    pub fn on_error(mut self, on_error: OnError) -> Self {
-        self.setup.answers.on_error = on_error;
-        self
-    }
-
-    /// Answers rejected requests by this function, which may begin with [`Rejection::response`]. It also sees the
-    /// reasons for 500, which clients do not.
-    pub fn respond(
-        mut self,
-        respond: impl Fn(&Rejection, &Parts) -> Response<Bytes> + Send + Sync + 'static,
-    ) -> Self {
-        self.setup.respond = Some(Arc::new(respond));
-        self
-    }
+    options!();
 
     /// Builds the layer.
     ///

@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};
-use lockage::{Decision, Store};
+use lockage::Store;
 use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::admission::{Admission, Admitted};
+use crate::admission::{Admission, Admitted, Pending};
 use crate::background::BoxFuture;
 use crate::body::Body;
 use crate::check::Setup;
@@ -48,35 +48,50 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
         self.setup.check(parts).await.map(Admission::from)
     }
 
-    /// Charges a request of a service, and returns its head or the answer for the client.
-    async fn check_for_service(self, mut parts: Parts) -> Checked {
-        match self.setup.check(&parts).await {
+    /// Charges a request of a service that is not charged at once.
+    fn check_for_service(self, mut parts: Parts) -> BoxFuture<'static, (Parts, Checked)> {
+        // An `async fn` would have room for two heads.
+        Box::pin(async move {
+            let checked = self.setup.check_by_call(&parts).await;
+            let checked = self.prepare(checked, &mut parts);
+            (parts, checked)
+        })
+    }
+
+    /// Passes the decision on an admitted request to its handler, or makes the answer to a rejected one.
+    fn prepare(&self, checked: Result<Admitted, Box<Rejection>>, parts: &mut Parts) -> Checked {
+        match checked {
             Ok(mut admitted) => {
                 // Behind several layers, handlers get the decision that has the least left.
-                let above = parts.extensions.get::<Decision>().map(|above| above.remaining);
-                if let Some(decision) = admitted.decision.take()
-                    && above.is_none_or(|above| decision.remaining < above)
-                {
-                    parts.extensions.insert(decision);
+                if let Some(decision) = admitted.decision {
+                    let remaining = decision.remaining;
+                    let above = parts.extensions.insert(decision);
+                    if let Some(above) = above.filter(|above| above.remaining <= remaining) {
+                        parts.extensions.insert(above);
+                    }
                 }
                 #[cfg(feature = "rules")]
-                if let Some(rules) = admitted.rules.take() {
+                if let Some(rules) = admitted.rules {
                     parts.extensions.insert(rules);
                 }
-                if admitted.held.is_some() {
-                    admitted.switch = Switch::of(&mut parts);
+                if let Some(held) = &mut admitted.pending.held {
+                    held.switch = Switch::of(parts);
                 }
-                Ok((parts, admitted))
+                Checked::Admitted(admitted.pending)
             }
-            Err(rejection) => Err(match &self.setup.respond {
-                Some(respond) => respond(&rejection, &parts),
+            Err(rejection) => Checked::Rejected(match &self.setup.respond {
+                Some(respond) => respond(&rejection, parts),
                 None => rejection.into_response(),
             }),
         }
     }
 }
 
-type Checked = Result<(Parts, Admitted), Response<Bytes>>;
+/// A request after its limits.
+enum Checked {
+    Admitted(Pending),
+    Rejected(Response<Bytes>),
+}
 
 impl<V, S> Layer<V> for RateLimitLayer<S> {
     type Service = RateLimitService<V, S>;
@@ -103,13 +118,16 @@ where
     }
 
     fn call(&mut self, request: Request<I>) -> Self::Future {
-        let (parts, body) = request.into_parts();
-        let mut check: BoxFuture<'static, Checked> =
-            Box::pin(self.layer.clone().check_for_service(parts));
-        // A decision of this process is ready at once: then no clone of the service has to wait for it. Any other is
+        let (mut parts, body) = request.into_parts();
+        if let Some(checked) = self.layer.setup.check_at_once(&parts) {
+            let checked = self.layer.prepare(checked, &mut parts);
+            return ResponseFuture { state: State::after(checked, &mut self.inner, parts, body) };
+        }
+        let mut check = self.layer.clone().check_for_service(parts);
+        // A decision of a store in this process is ready at once: then no clone of the service has to wait for it. Any other is
         // polled again, with the real waker, when the response is polled.
         let state = match check.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(checked) => State::after(checked, &mut self.inner, body),
+            Poll::Ready((parts, checked)) => State::after(checked, &mut self.inner, parts, body),
             Poll::Pending => {
                 // The service that was polled for readiness is called; its clone need not be ready.
                 let clone = self.inner.clone();
@@ -135,20 +153,20 @@ pin_project! {
 pin_project! {
     #[project = StateProjection]
     enum State<V, F, I> {
-        Checking { check: BoxFuture<'static, Checked>, rest: Option<(V, I)> },
-        Called { #[pin] response: F, admitted: Admitted },
+        Checking { check: BoxFuture<'static, (Parts, Checked)>, rest: Option<(V, I)> },
+        Called { #[pin] response: F, pending: Pending },
         Rejected { response: Option<Response<Bytes>> },
     }
 }
 
 impl<V: Service<Request<I>>, I> State<V, V::Future, I> {
-    fn after(checked: Checked, inner: &mut V, body: I) -> Self {
+    fn after(checked: Checked, inner: &mut V, parts: Parts, body: I) -> Self {
         match checked {
-            Ok((parts, admitted)) => {
+            Checked::Admitted(pending) => {
                 let response = inner.call(Request::from_parts(parts, body));
-                State::Called { response, admitted }
+                State::Called { response, pending }
             }
-            Err(response) => State::Rejected { response: Some(response) },
+            Checked::Rejected(response) => State::Rejected { response: Some(response) },
         }
     }
 }
@@ -166,14 +184,14 @@ where
         loop {
             let next = match state.as_mut().project() {
                 StateProjection::Checking { check, rest } => {
-                    let checked = ready!(check.as_mut().poll(context));
+                    let (parts, checked) = ready!(check.as_mut().poll(context));
                     let (mut inner, body) = rest.take().expect(POLLED);
-                    State::after(checked, &mut inner, body)
+                    State::after(checked, &mut inner, parts, body)
                 }
-                StateProjection::Called { response, admitted } => {
+                StateProjection::Called { response, pending } => {
                     let response = ready!(response.poll(context));
                     return Poll::Ready(
-                        response.map(|response| mem::take(admitted).respond(response)),
+                        response.map(|response| mem::take(pending).respond(response)),
                     );
                 }
                 StateProjection::Rejected { response } => {

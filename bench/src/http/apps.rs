@@ -6,9 +6,9 @@ use axum::extract::Request;
 use axum::routing::get;
 use lockage::store::HasTimeout;
 use lockage::{Limiter, Store};
-use lockage_memory::MemoryStore;
+use lockage_memory::{KeyedLimiter, MemoryStore};
 use lockage_rules::{Format, RuleLimiter, Rules};
-use lockage_tower::{Fields, RateLimit};
+use lockage_tower::{Fields, RateLimit, ip};
 use tower::util::MapRequestLayer;
 use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
@@ -38,12 +38,13 @@ impl Outcome {
 }
 
 pub(super) fn bare() -> Router {
-    Router::new().route("/", get(async || "hello\n"))
+    // As a server has it, which makes all routes once.
+    Router::new().route("/", get(async || "hello\n")).with_state(())
 }
 
 /// Returns an app with a layer that does nothing: the cost of any layer.
 pub(super) fn with_idle_layer() -> Router {
-    bare().layer(MapRequestLayer::new(|request: Request| request))
+    bare().layer(MapRequestLayer::new(|request: Request| request)).with_state(())
 }
 
 pub(super) fn limiter<S: Store>(store: S, outcome: Outcome) -> Result<Limiter<S>> {
@@ -54,7 +55,13 @@ pub(super) fn lockage<S: Store + Clone + 'static>(
     limiter: Limiter<S>,
     fields: Fields,
 ) -> Result<Router> {
-    Ok(bare().layer(RateLimit::per_ip(limiter).fields(fields).build()?))
+    Ok(bare().layer(RateLimit::per_ip(limiter).fields(fields).build()?).with_state(()))
+}
+
+/// Returns the app behind the same limit of this process alone.
+pub(super) fn in_process(outcome: Outcome, fields: Fields) -> Result<Router> {
+    let limiter = KeyedLimiter::new(outcome.limit().parse()?)?;
+    Ok(bare().layer(RateLimit::in_process(ip(), limiter).fields(fields).build()?).with_state(()))
 }
 
 /// Returns the app behind the same limit by rules, of which each request is matched against so many.
@@ -71,19 +78,19 @@ pub(super) fn by_rules<S: HasTimeout + Clone + 'static>(store: S, others: usize)
     );
     let rules = Rules::parse(&((0..others).map(other).collect::<String>() + &own), Format::Toml)?;
     let limiter = RuleLimiter::new(store, MemoryStore::new());
-    Ok(bare().layer(RateLimit::rules(rules, limiter).build()?))
+    Ok(bare().layer(RateLimit::rules(rules, limiter).build()?).with_state(()))
 }
 
 pub(super) fn governor(outcome: Outcome) -> Result<Router> {
     let (burst, seconds) = outcome.burst();
     let mut config = GovernorConfigBuilder::default();
     let config = config.burst_size(burst).per_second(seconds).finish().context("no zeros")?;
-    Ok(bare().layer(GovernorLayer::new(config)))
+    Ok(bare().layer(GovernorLayer::new(config)).with_state(()))
 }
 
 pub(super) fn governor_with_headers(outcome: Outcome) -> Result<Router> {
     let (burst, seconds) = outcome.burst();
     let mut config = GovernorConfigBuilder::default();
     let mut config = config.burst_size(burst).per_second(seconds).use_headers();
-    Ok(bare().layer(GovernorLayer::new(config.finish().context("no zeros")?)))
+    Ok(bare().layer(GovernorLayer::new(config.finish().context("no zeros")?)).with_state(()))
 }

@@ -51,6 +51,9 @@ fn in_memory(args: &Args, clients: &Clients) -> Result<()> {
     let apps = [
         ("axum", apps::bare()),
         ("a layer that does nothing", apps::with_idle_layer()),
+        ("lockage in process, no fields", apps::in_process(Outcome::Admit, Fields::NONE)?),
+        ("lockage in process", apps::in_process(Outcome::Admit, Fields::DRAFT_11)?),
+        ("lockage in process, denied", apps::in_process(Outcome::Deny, Fields::DRAFT_11)?),
         ("lockage, no fields", ours(Outcome::Admit, Fields::NONE)?),
         ("lockage", ours(Outcome::Admit, Fields::DRAFT_11)?),
         ("lockage, `X-RateLimit` too", ours(Outcome::Admit, BOTH)?),

@@ -105,6 +105,7 @@ impl<'a> Ask<'a> {
     }
 
     /// Returns the command of a plain acquire.
+    #[inline]
     pub(super) fn acquire(&self) -> Result<Acquire, Error> {
         let mut command = Acquire::by_part(self.source.nominal(), self.costs[0])?;
         if let Some(latest) = self.latest_turn {

@@ -42,14 +42,12 @@ impl<S: Store> Limiter<S> {
         let answer = match Key::under(&self.prefix, id) {
             Ok(key) => {
                 let ask = Ask::new(id, &key, &self.source, costs, mode);
-                let overtaken = match &self.options.shadow {
-                    Some(_) => None,
-                    None => self.lines.overtaken(&ask),
-                };
-                match overtaken {
-                    Some(denied) => Ok(denied),
-                    None if self.options.are_none() => self.send(&ask).await,
-                    None => self.decide_in_turn(&ask).await,
+                if let Some(denied) = self.overtaken(&ask) {
+                    Ok(denied)
+                } else if self.options.are_none() {
+                    self.send(&ask).await
+                } else {
+                    self.decide_in_turn(&ask).await
                 }
             }
             Err(error) => Err(error.into()),
@@ -58,6 +56,14 @@ impl<S: Store> Limiter<S> {
             watch.end(id, costs, answer.as_ref().map(Answer::decisions));
         }
         answer
+    }
+
+    /// Returns the denial of a caller that would overtake others in line.
+    fn overtaken(&self, ask: &Ask<'_>) -> Option<Answer> {
+        match &self.options.shadow {
+            Some(_) => None,
+            None => self.lines.overtaken(ask),
+        }
     }
 
     /// Decides for a caller that overtakes no other in line.
@@ -142,7 +148,11 @@ impl<S: Store> Limiter<S> {
         let Ask { key, source, .. } = *ask;
         let store = &self.store;
         Ok(match ask.mode {
-            Mode::Acquire => Answer::One(source.execute(store, key, &ask.acquire()?).await?),
+            Mode::Acquire => {
+                // Not within the call: the future would have a copy of it for `?`.
+                let command = ask.acquire()?;
+                Answer::One(source.execute(store, key, &command).await?)
+            }
             Mode::Repeat(command) => {
                 Answer::One(Box::pin(source.execute(store, key, command)).await?)
             }

@@ -32,6 +32,11 @@ impl Ipv6Network {
         let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
         Ipv6Network { first: Ipv6Addr::from_bits(address.to_bits() & mask), bits }
     }
+
+    /// Returns the first address of the network.
+    pub fn first(&self) -> Ipv6Addr {
+        self.first
+    }
 }
 
 impl fmt::Display for Ipv6Network {

@@ -63,6 +63,7 @@ impl Acquire {
     ///
     /// # Errors
     /// [`CostError::Zero`] if all are zero, and [`CostError::ZeroForLog`].
+    #[inline]
     pub fn by_part(limit: impl Into<Limit>, cost: Cost) -> Result<Self, CostError> {
         check_costs(&[cost.most()])?;
         let limit = limit.into();

@@ -6,6 +6,7 @@ mod estimates;
 mod failures;
 mod fields;
 mod grpc;
+mod in_process;
 mod llm;
 mod outbound;
 mod processes;
