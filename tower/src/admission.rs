@@ -11,6 +11,7 @@ use lockage_rules::RuleDecision;
 use crate::body::Body;
 use crate::held::Held;
 use crate::merge::AllFields;
+use crate::switch::Switch;
 
 /// A request that goes ahead, on a server that is not built on tower. Dropping it returns its permit, and charges its
 /// unsettled reservations like those of a response that breaks off. If the request upgrades its connection, keep it until that ends.
@@ -56,11 +57,13 @@ pub(crate) struct Admitted {
     pub(crate) pending: Pending,
 }
 
-/// What a request that goes ahead leaves for its response. Each request moves it several times.
+/// The rest of a request that goes ahead, for its response. Each request moves it several times.
 #[derive(Default)]
 pub(crate) struct Pending {
     pub(crate) fields: AllFields,
     pub(crate) held: Option<Box<Held>>,
+    /// The switch of a request that holds something.
+    pub(crate) switch: Option<Switch>,
 }
 
 impl From<Admitted> for Admission {
@@ -90,7 +93,7 @@ impl Pending {
         };
         let (head, body) = response.into_parts();
         held.settle_by(&head);
-        let held = match held.switch.take().filter(|switch| switch.is_agreed_by(head.status)) {
+        let held = match self.switch.filter(|switch| switch.is_agreed_by(head.status)) {
             Some(switch) => {
                 switch.complete(held);
                 None

@@ -330,7 +330,11 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
             }
             held.get_or_insert_default().reservations.push(open);
         }
-        Ok(Admitted { decision, rules: Some(decided), pending: Pending { fields, held } })
+        Ok(Admitted {
+            decision,
+            rules: Some(decided),
+            pending: Pending { fields, held, switch: None },
+        })
     }
 }
 

@@ -20,8 +20,8 @@ use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
 use crate::held::{Held, Open, Reserved};
-use crate::in_process::LocalLimit;
 use crate::key::Key;
+use crate::local_limit::LocalLimit;
 use crate::merge::AllFields;
 use crate::places::Places;
 use crate::rejection::{Reason, Rejection, Respond};
@@ -425,7 +425,11 @@ impl<S: Store + Clone + 'static> Setup<S> {
         }
         let decisions = charged.into_iter().filter_map(|charged| charged.decision);
         let decision = decisions.min_by_key(|decision| decision.remaining);
-        Admitted { decision, pending: Pending { fields, held }, ..Admitted::default() }
+        Admitted {
+            decision,
+            pending: Pending { fields, held, switch: None },
+            ..Admitted::default()
+        }
     }
 
     /// Adds the policies of all limits of a request.

@@ -14,7 +14,6 @@ use crate::background::{BoxFuture, Spawner};
 use crate::commit::{Actual, Commit};
 use crate::cost::{Amount, by_name};
 use crate::renewals::Renewals;
-use crate::switch::Switch;
 use crate::usage::Meter;
 
 /// Checks the hold of reservations, which each command carries, under a limit if it is known.
@@ -30,8 +29,6 @@ pub(crate) struct Held {
     pub(crate) permit: Option<Box<dyn Any + Send>>,
     pub(crate) reservations: Vec<Open>,
     pub(crate) bytes: u64,
-    /// The switch of a request that may keep its connection.
-    pub(crate) switch: Option<Switch>,
     /// Reads the body that the reservations are settled by.
     meter: Option<Box<Meter>>,
 }

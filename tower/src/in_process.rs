@@ -6,19 +6,18 @@ use std::net::IpAddr;
 
 use http::request::Parts;
 use lockage::store::Clock;
-use lockage::{Decision, Limit, StoreError};
-use lockage_memory::{KeyedLimiter, LocalError, MemoryStore};
+use lockage::{Decision, Limit};
+use lockage_memory::{KeyedLimiter, MemoryStore};
 
-use crate::admission::{Admitted, Pending};
-use crate::answers::Answers;
 use crate::check::{Elsewhere, Setup};
 use crate::client_ip::ClientIp;
 use crate::cost::{Cost, Unit};
 use crate::error::SetupError;
 use crate::fields::{Policies, check_name};
+use crate::local_limit::{Decide, LocalLimit};
 use crate::options::options;
 use crate::rate_limit::RateLimit;
-use crate::rejection::{Reason, Rejection};
+use crate::rejection::Reason;
 use crate::service::RateLimitLayer;
 
 /// Which requests share a limit of a [`KeyedLimiter`]: those with the same client or value.
@@ -54,9 +53,6 @@ pub struct RateLimitInProcess {
     name: Box<str>,
     unit: Unit,
 }
-
-/// Decides on a request of this cost, which is not zero.
-type Decide = dyn Fn(&Parts, u64) -> Result<Result<Decision, LocalError>, Reason> + Send + Sync;
 
 impl RateLimit<MemoryStore> {
     /// Limits the requests of each key in this process alone, in a fraction of the time that a
@@ -120,46 +116,7 @@ impl RateLimitInProcess {
             return Err(SetupError::TurnsWithoutWaiting(limit.into()));
         }
         let policies = Policies::new(Some(limit), &[check_name(&name)?], unit)?;
-        let limit = LocalLimit { decide, policies };
-        Ok(RateLimitLayer::new(Setup { elsewhere: Some(Elsewhere::InProcess(limit)), ..setup }))
-    }
-}
-
-/// The limit of a layer.
-pub(crate) struct LocalLimit {
-    decide: Box<Decide>,
-    policies: Policies,
-}
-
-impl LocalLimit {
-    /// Charges a request of this cost.
-    pub(crate) fn check(
-        &self,
-        parts: &Parts,
-        cost: u64,
-        answers: Answers,
-    ) -> Result<Admitted, Box<Rejection>> {
-        if cost == 0 {
-            return Ok(Admitted::default());
-        }
-        let decision = match (self.decide)(parts, cost).map_err(Rejection::boxed)? {
-            Ok(decision) => decision,
-            // The cost is not zero, so there was no room for the key.
-            Err(full) => {
-                answers.without(StoreError::NotDone(full.into()).into())?;
-                return Ok(Admitted::default());
-            }
-        };
-        let rejected = answers.rejection(&decision, Some(&self.policies));
-        if let Some((mut rejection, mut fields)) = rejected {
-            if answers.fields.draft() {
-                self.policies.add_policies(&mut fields);
-            }
-            fields.into_headers(&mut rejection.headers);
-            return Err(rejection);
-        }
-        let fields = answers.admitted([(&self.policies, &decision)].into_iter());
-        let pending = Pending { fields, held: None };
-        Ok(Admitted { decision: Some(decision), pending, ..Admitted::default() })
+        let elsewhere = Some(Elsewhere::InProcess(LocalLimit { decide, policies }));
+        Ok(RateLimitLayer::new(Setup { elsewhere, ..setup }))
     }
 }

@@ -74,8 +74,8 @@ impl<S: Store + Clone + 'static> RateLimitLayer<S> {
                 if let Some(rules) = admitted.rules {
                     parts.extensions.insert(rules);
                 }
-                if let Some(held) = &mut admitted.pending.held {
-                    held.switch = Switch::of(parts);
+                if admitted.pending.held.is_some() {
+                    admitted.pending.switch = Switch::of(parts);
                 }
                 Checked::Admitted(admitted.pending)
             }
