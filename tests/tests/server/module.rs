@@ -76,6 +76,13 @@ async fn a_replica_and_a_restart_have_the_same_records() {
     let replica = Server::replica_of(&server);
     let mut connection = server.connection();
     redis::cmd("CONFIG").arg(&["SET", "appendonly", "yes"]).exec(&mut connection).unwrap();
+    // The file is whole once it was rewritten, which waits for the copy for the replica: until then it cannot be loaded.
+    let is_whole = |info: String| {
+        ["aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0"].iter().all(|it| info.contains(it))
+    };
+    while !is_whole(redis::cmd("INFO").arg("persistence").query(&mut connection).unwrap()) {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     use_all(&store(&server)).await;
     let written = keys(&server);
     assert_eq!(written.len(), 4, "{written:?}");
