@@ -114,7 +114,8 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     }
 
     /// Bounds the requests that this process serves at once: each has a place from [`decide`](Self::decide) until its
-    /// decision, or the [`Place`] taken out of it, is dropped. A request is refused ([`Shed`]), before the store is asked, if too many places are taken for its priority, by requests of any priority:
+    /// decision, or the [`Place`] taken out of it, is dropped. A request is refused ([`Shed`]), before the store is
+    /// asked, if too many places are taken for its priority, by requests of any priority:
     ///
     /// | priority | is refused with this part of the places taken |
     /// |---|---|
