@@ -1,6 +1,5 @@
 //! A request before its service: it is charged, or rejected.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +19,7 @@ use crate::faults::Faults;
 use crate::fields::{Fields, Policies};
 use crate::grpc::is_grpc;
 use crate::held::{Held, Open, Reserved};
-use crate::key::Key;
+use crate::limits::{Charge, Rule};
 use crate::local_limit::LocalLimit;
 use crate::merge::AllFields;
 use crate::places::Places;
@@ -64,9 +63,6 @@ pub(crate) trait CheckByRules: Send + Sync {
     ) -> BoxFuture<'a, Result<Admitted, Box<Rejection>>>;
 }
 
-/// Names the tier of a request.
-pub(crate) type Choose = Arc<dyn for<'a> Fn(&'a Parts) -> Option<&'a str> + Send + Sync>;
-
 /// [`Limiter::acquire_within`], of stores that have it.
 pub(crate) type Wait<S> =
     for<'a> fn(&'a Limiter<S>, &'a str, u64, Duration) -> BoxFuture<'a, Result<Decision, Error>>;
@@ -102,52 +98,6 @@ impl Reserving {
             held.get_or_insert_default().reservations.push(open);
         }
         reserved.decision
-    }
-}
-
-/// A limiter for all requests with the same key.
-pub(crate) struct Rule<S> {
-    pub(crate) key: Key,
-    pub(crate) limits: Limits<S>,
-}
-
-/// The limits of a rule.
-pub(crate) enum Limits<S> {
-    One(Charge<S>),
-    Tiers { own: Charge<S>, tiers: HashMap<Box<str>, Charge<S>>, choose: Choose },
-}
-
-/// A limiter, and its policies for clients.
-pub(crate) struct Charge<S> {
-    pub(crate) limiter: Limiter<S>,
-    pub(crate) policies: Policies,
-    pub(crate) is_shadow: bool,
-}
-
-impl<S> Limits<S> {
-    /// Returns the charge that is not of a tier.
-    pub(crate) fn own(&self) -> &Charge<S> {
-        match self {
-            Limits::One(own) | Limits::Tiers { own, .. } => own,
-        }
-    }
-
-    pub(crate) fn all(&self) -> impl Iterator<Item = &Charge<S>> {
-        let tiers = match self {
-            Limits::One(_) => None,
-            Limits::Tiers { tiers, .. } => Some(tiers.values()),
-        };
-        std::iter::once(self.own()).chain(tiers.into_iter().flatten())
-    }
-
-    fn of(&self, parts: &Parts) -> Result<&Charge<S>, Reason> {
-        match self {
-            Limits::One(own) => Ok(own),
-            Limits::Tiers { own, tiers, choose } => match choose(parts) {
-                None => Ok(own),
-                Some(name) => tiers.get(name).ok_or_else(|| Reason::NoTier(name.into())),
-            },
-        }
     }
 }
 

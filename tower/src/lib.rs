@@ -48,6 +48,7 @@ mod grpc;
 mod held;
 mod in_process;
 mod key;
+mod limits;
 mod local_limit;
 mod merge;
 mod numbers;

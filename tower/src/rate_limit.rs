@@ -12,7 +12,7 @@ use lockage::store::HasTimeout;
 use lockage::{Decision, Error, Limit, Limiter, Store};
 
 use crate::background::{BoxFuture, sleep, spawner};
-use crate::check::{Charge, Choose, Limits, Reserving, Rule, Setup};
+use crate::check::{Reserving, Setup};
 use crate::client_ip::ip;
 use crate::commit::Commit;
 use crate::cost::{Cost, Unit};
@@ -20,6 +20,7 @@ use crate::error::SetupError;
 use crate::fields::{Policies, check_name};
 use crate::held::check_hold;
 use crate::key::Key;
+use crate::limits::{Charge, Choose, Limits, Rule};
 use crate::options::options;
 use crate::part_costs;
 use crate::places::Semaphores;
