@@ -263,7 +263,8 @@ impl<'c> Context<'c> {
         let own = &arguments.all[1.min(arguments.len())..];
         // SAFETY: `v` is an array of strings and their number.
         let reply = unsafe {
-            let (name, format) = (c"EVALSHA".as_ptr(), c"!v".as_ptr());
+            // `M`: otherwise a later server lets all commands of the script run without memory.
+            let (name, format) = (c"EVALSHA".as_ptr(), c"!Mv".as_ptr());
             (self.api.call)(self.raw, name, format, own.as_ptr(), own.len())
         };
         Answer { api: self.api, reply: NonNull::new(reply) }.send(self);

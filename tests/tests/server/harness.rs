@@ -274,11 +274,13 @@ fn a_cluster_fails_over_when_it_is_asked_to_and_when_a_master_dies() {
     cluster.fail_over("k");
     let asked = cluster.master_of("k");
     assert_ne!(asked, old);
-    assert_eq!(increment(&mut cluster.connection(asked)).unwrap(), 2);
+    let mut connection = cluster.connection(asked);
+    assert_eq!(increment(&mut connection).unwrap(), 2);
     assert_eq!(refusal(increment(&mut cluster.connection(old))), ServerErrorKind::Moved);
     assert_eq!(cluster.executions(), 2);
 
-    redis::cmd("WAIT").arg(1).arg(0).exec(&mut cluster.connection(asked)).unwrap();
+    // It waits for the writes of its own connection.
+    redis::cmd("WAIT").arg(1).arg(0).exec(&mut connection).unwrap();
     cluster.kill(asked);
     cluster.wait_for_failover_of(asked);
     assert_eq!(cluster.master_of("k"), old);
@@ -307,8 +309,9 @@ fn clients_of_a_cluster_behind_proxies_go_through_them_also_when_they_are_redire
 fn sentinels_fail_over_when_they_are_asked_to_and_when_a_master_dies() {
     let mut service = Sentinels::start();
     assert_eq!(service.master(), 0);
-    increment(&mut service.connection(0)).unwrap();
-    redis::cmd("WAIT").arg(2).arg(0).exec(&mut service.connection(0)).unwrap();
+    let mut connection = service.connection(0);
+    increment(&mut connection).unwrap();
+    redis::cmd("WAIT").arg(2).arg(0).exec(&mut connection).unwrap();
     service.kill(0);
     service.wait_for_failover();
     let second = service.master();
