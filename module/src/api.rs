@@ -20,6 +20,8 @@ const READ: c_int = 1 << 0;
 const TYPE_EMPTY: c_int = 0;
 const TYPE_STRING: c_int = 1;
 const REPLY_IS_ERROR: c_int = 1;
+/// The version 7.0.0: a byte for each number.
+const VERSION_7: c_int = 0x07_00_00;
 /// Commands of the module itself are not filtered.
 const NOT_OWN: c_int = 1 << 0;
 
@@ -65,6 +67,8 @@ type OnCommand = extern "C" fn(RawContext, RawArguments, c_int) -> c_int;
 type OnFilter = extern "C" fn(RawFilteredCall);
 
 functions! {
+    server_version = "GetServerVersion": unsafe extern "C" fn() -> c_int;
+    log = "Log": unsafe extern "C" fn(RawContext, *const c_char, *const c_char, ...);
     set_attributes = "SetModuleAttribs":
         unsafe extern "C" fn(RawContext, *const c_char, c_int, c_int);
     create_command = "CreateCommand": unsafe extern "C" fn(
@@ -109,13 +113,22 @@ unsafe extern "C" {
 static LOADED: OnceLock<Api> = OnceLock::new();
 
 impl Api {
-    /// Reads the functions of the server that loads the module; `None` if it is too old.
+    /// Reads the functions of the server that loads the module; `None` if it is too old, which its log says.
     pub(crate) fn load(context: RawContext) -> Option<&'static Api> {
         // SAFETY: a context begins with the address of the function that finds functions.
         let api = unsafe {
             let get = *context.cast::<*mut c_void>();
             Api::read(std::mem::transmute::<*mut c_void, GetFunction>(get))
         }?;
+        // SAFETY: the log copies its text, which has no format.
+        unsafe {
+            // Redis 6.2 has these functions, but `call` knows no rules for scripts there.
+            if (api.server_version)() < VERSION_7 {
+                let text = c"lockage needs Redis 7.0 or later, or Valkey: without the module, its scripts run";
+                (api.log)(context, c"warning".as_ptr(), text.as_ptr());
+                return None;
+            }
+        }
         Some(LOADED.get_or_init(|| api))
     }
 
