@@ -126,6 +126,9 @@ fn write_text(
     };
     writeln!(out, "ran     programs on the shipped client, by {engine}")?;
     writeln!(out, "worlds  {seeds} from seed {start} on: {failed} failed")?;
+    for seed in results.failed.iter().take(10) {
+        writeln!(out, "failed  lockage-world check --start {seed} --seeds 1")?;
+    }
     let states = format!("{} of {all} rare ones, in {} events", all - never, results.events);
     match missed.len() {
         0 => writeln!(out, "states  {states}")?,

@@ -8,7 +8,7 @@ use super::jobs::IDS;
 use super::judge::{Fault, Kind, Seen, fault};
 use super::plan::{Verb, Work};
 use super::play::World;
-use super::wire::limiter_of;
+use super::wire::{LOOKED_AT, limiter_of};
 
 impl World<'_> {
     /// Checks the messages and reports of a node from one step.
@@ -40,7 +40,14 @@ impl World<'_> {
         // A call of several ids goes on for the others, also once all who asked for this one have left.
         let goes_on =
             |id: &usize| self.nodes[node].host.calls_with(*id, |other| self.is_called(node, other));
-        match alone.iter().find(|id| !goes_on(id)) {
+        // Two calls fill the room of batches.
+        let calls = |id: usize| self.nodes[node].host.calls_any(|called| called == id);
+        let is_full = |id: &usize| {
+            self.plan.options.batches
+                && calls(LOOKED_AT)
+                && (0..IDS.len()).any(|other| other != *id && calls(other))
+        };
+        match alone.iter().find(|id| !goes_on(id) && !is_full(id)) {
             Some(id) => fault(Kind::Unsent, format!("one for `{}` of node {node}", IDS[*id])),
             None => Ok(()),
         }
@@ -56,6 +63,9 @@ impl World<'_> {
 
     /// Returns whether a caller on a node waits for a decision of this limiter.
     fn is_called(&self, node: usize, id: usize) -> bool {
+        if id == LOOKED_AT {
+            return true;
+        }
         let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
             Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
             Some(Work::Ask { id: asked, .. }) => asked == id,

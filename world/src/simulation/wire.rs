@@ -17,7 +17,7 @@ use super::now::Now;
 use super::plan::What;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{CACHED, DOOR, GATE, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
+use super::store::{CACHED, DOOR, GATE, Keys, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. No message takes longer than a timeout: clients
@@ -201,7 +201,12 @@ impl World<'_> {
         let in_line: Vec<u64> = needs.iter().map(|need| self.keys.in_line(*need, now_us)).collect();
         let id = limiter_of(key);
         let limit = id.map(|_| self.judge.accounts.limit_of(command));
-        let before = limit.map(|limit| self.keys.peek_under(limit, key, 1, now_us));
+        let peek = |keys: &Keys<'_>, limit| {
+            let peeked = keys.peek_under(limit, key, 1, now_us);
+            let left = keys.left_under(&peeked, limit, key, now_us);
+            (peeked, left)
+        };
+        let before = limit.map(|limit| peek(&self.keys, limit));
         let left = [GATE, DOOR].contains(&key).then(|| self.keys.left(key, now_us));
         let ran = self.keys.run(key, command, replied, now_us)?;
         self.say(Who::Store, || {
@@ -242,9 +247,9 @@ impl World<'_> {
                 self.judge.values.written(now_us);
             }
         }
-        if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
+        if let (Some(id), Some((before, left_before)), Ok(outcome)) = (id, before, &ran.answer) {
             let limit = limit.expect("it is of a limiter");
-            let after = self.keys.peek_under(limit, key, 1, now_us);
+            let (after, left_after) = peek(&self.keys, limit);
             self.judge.ran(&judge::Ran {
                 id,
                 key,
@@ -256,7 +261,7 @@ impl World<'_> {
                 command,
                 outcome,
                 before: &before,
-                after: &after,
+                left: [left_before, left_after],
             })?;
             if let Verdict::Denied { retry_after, .. } = after.verdict {
                 self.end_in(retry_after.as_micros());
@@ -281,6 +286,14 @@ impl World<'_> {
 pub(super) fn limiter_of(key: &str) -> Option<usize> {
     let id = key.strip_prefix("limiter:{")?.split('}').next()?;
     IDS.iter().position(|known| *known == id)
+}
+
+/// The number of a limiter that callers share beside those of [`IDS`]: each look asks it once.
+pub(super) const LOOKED_AT: usize = IDS.len();
+
+/// Returns the limiter whose callers may share the call of a key.
+pub(super) fn shared_by(key: &str) -> Option<usize> {
+    limiter_of(key).or((key == "limiter:{look once}").then_some(LOOKED_AT))
 }
 
 /// Returns whether a command acquires a hold.

@@ -14,7 +14,7 @@ use super::socket::Connection;
 use super::{Host, Out, Ports, lock};
 use crate::simulation::calls::{Calls, Tracked, Way};
 use crate::simulation::plan::{Link, SERVERS};
-use crate::simulation::wire::limiter_of;
+use crate::simulation::wire::shared_by;
 
 /// The stores of a life, one for each server, and the record of their calls.
 pub(super) struct Linked {
@@ -80,7 +80,7 @@ impl<'a> Called<'a> {
         let all =
             all.map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())));
         let number = link.calls.begin(way, all, ports.now_us);
-        let limiters: Vec<_> = each.filter_map(|(key, _)| limiter_of(key.as_str())).collect();
+        let limiters: Vec<_> = each.filter_map(|(key, _)| shared_by(key.as_str())).collect();
         if !ports.is_dead {
             ports.out.push(Out::Called { limiters: limiters.clone() });
         }

@@ -16,12 +16,43 @@ impl Keys<'_> {
         cost: u64,
         true_us: u64,
     ) -> Decision {
-        let now = self.time(true_us);
+        self.peek_in(&mut self.slots_of(key), limit, key, cost, self.time(true_us))
+    }
+
+    /// Returns the permits that remain after a peek found the key in this state, also behind a block.
+    pub(in crate::simulation) fn left_under(
+        &self,
+        peeked: &Decision,
+        limit: Limit,
+        key: &str,
+        true_us: u64,
+    ) -> u64 {
+        if !peeked.is_blocked() {
+            return peeked.remaining;
+        }
+        let (mut slots, now) = (self.slots_of(key), self.time(true_us));
+        let unblock = Adjust::unblock(bounded(limit, now));
+        if self.stored.is_some() {
+            let _ = slots.run(&WithStoredLimit::new(unblock.clone()), now);
+        }
+        let _ = slots.run(&unblock, now);
+        self.peek_in(&mut slots, limit, key, 1, now).remaining
+    }
+
+    fn slots_of(&self, key: &str) -> Slots {
+        self.slots.get(key).cloned().unwrap_or_default()
+    }
+
+    fn peek_in(
+        &self,
+        slots: &mut Slots,
+        limit: Limit,
+        key: &str,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
         let peek = Peek::new(bounded(limit, now), cost);
         let invariant = "the key is the limiter's";
-        let mut fresh = Slots::default();
-        let slots = self.slots.get(key);
-        let mut slots = slots.cloned().unwrap_or_else(|| std::mem::take(&mut fresh));
         let is_own = key.matches(':').count() > 1;
         let Some(default) = self.stored.filter(|_| !is_own) else {
             return slots.run(&peek, now).expect(invariant);

@@ -23,9 +23,10 @@ pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) clock_us: u64,
     pub(in crate::simulation) command: &'r AnyCommand,
     pub(in crate::simulation) outcome: &'r AnyOutcome,
-    /// Peeks of cost 1 right before and after it, under its limit.
+    /// A peek of cost 1 right before it, under its limit.
     pub(in crate::simulation) before: &'r Decision,
-    pub(in crate::simulation) after: &'r Decision,
+    /// The permits that remained right before and after it, also behind a block.
+    pub(in crate::simulation) left: [u64; 2],
 }
 
 /// The charges of a key under one limit since its state was fresh, less the amounts given back.
@@ -99,18 +100,17 @@ impl Accounts {
         answers: &[Answer],
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
-        let Ran { id, now_us, before, after, .. } = *ran;
-        let is_blocked = before.is_blocked() || after.is_blocked();
+        let Ran { id, now_us, before, left: [left_before, left_after], .. } = *ran;
         let charged = match op {
-            Op::Acquire | Op::Reserve | Op::TakeUpTo | Op::Penalty | Op::Settle if !is_blocked => {
-                before.remaining.saturating_sub(after.remaining)
+            Op::Acquire | Op::Reserve | Op::TakeUpTo | Op::Penalty | Op::Settle => {
+                left_before.saturating_sub(left_after)
             }
             _ => 0,
         };
         let back = match &answers.first() {
             Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
             Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
-            Some(Answer::Cancellation(_)) => after.remaining.saturating_sub(before.remaining),
+            Some(Answer::Cancellation(_)) => left_after.saturating_sub(left_before),
             _ => 0,
         };
         let is_adjusted = answers.first().is_some_and(Answer::is_written);
