@@ -127,9 +127,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
     async fn ready(&self, request: &Request<'_>) -> Result<(Use<'_, C>, C), LinkError> {
         let (mut checks, mut is_again) = (0, false);
         loop {
-            let (current, began, fresh, was_awaited) = self.current();
-            let (health, check, is_ready) = (Health::Doubtful, fresh.flatten(), false);
-            let mut using = Use { all: self, current, health, check, is_ready };
+            let (mut using, is_fresh, was_awaited) = self.current();
             // A connection that is made needs no wait: calls spend their time here.
             let connection = match using.current.peek().map(Made::of) {
                 Some(made) => made,
@@ -163,13 +161,13 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                 }
             };
             // A connection to several nodes may be made while one of them is silent.
-            if fresh.is_some() && (checks == 0 || !self.in_background) {
+            if is_fresh && (checks == 0 || !self.in_background) {
                 using.is_ready = true;
                 return Ok((using, connection));
             }
             let Err(error) = check_before(request, &connection).await else {
                 using.check = Some(Check::Passed);
-                self.passed(&using, began);
+                self.passed(&using);
                 using.is_ready = true;
                 return Ok((using, connection));
             };
@@ -190,32 +188,32 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         }
     }
 
-    /// Returns the present connection or attempt, the time, if it needs no check the one that an earlier use made for
-    /// it, and whether another use has come to it before.
-    fn current(&self) -> (Connecting<C>, Instant, Option<Option<Check>>, bool) {
-        let now = now();
+    /// Returns a use of the present connection or attempt, whether it needs no check, and whether another use has come
+    /// to it before.
+    fn current(&self) -> (Use<'_, C>, bool, bool) {
+        let began = now();
         let mut state = self.state();
         if matches!(state.current.peek(), Some(Ok(made)) if made.has_ended()) {
             self.replace(&mut state);
         }
         let made = state.current.peek().and_then(|made| made.as_ref().ok()).map(|made| made.begun);
         let used = made.map(|begun| state.used.unwrap_or(begun));
-        let is_idle = used.is_some_and(|used| now.saturating_duration_since(used) >= self.idle);
+        let is_idle = used.is_some_and(|used| began.saturating_duration_since(used) >= self.idle);
         let check = std::mem::take(&mut state.is_proved).then_some(Check::Passed);
         let is_good = state.doubts == 0 || self.in_background || check.is_some();
-        let fresh = (!is_idle && is_good).then_some(check);
-        if fresh.is_some() && made.is_some() {
-            state.used = Some(now);
-        }
+        let is_fresh = !is_idle && is_good;
+        let check = check.filter(|_| is_fresh);
+        let before = (is_fresh && made.is_some()).then(|| state.used.replace(began));
         let was_awaited = std::mem::replace(&mut state.is_awaited, true);
-        (state.current.clone(), now, fresh, was_awaited)
+        let (current, health, is_ready) = (state.current.clone(), Health::Doubtful, false);
+        (Use { all: self, current, began, before, health, check, is_ready }, is_fresh, was_awaited)
     }
 
     /// Records that the connection was alive when this use began.
-    fn passed(&self, using: &Use<'_, C>, began: Instant) {
+    fn passed(&self, using: &Use<'_, C>) {
         let mut state = self.state();
         if state.current.ptr_eq(&using.current) {
-            state.used = state.used.max(Some(began));
+            state.used = state.used.max(Some(using.began));
         }
     }
 
@@ -237,6 +235,10 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         // Its caller came too late to send anything, which is no fault of the connection.
         if using.is_ready {
             state.is_proved = using.check == Some(Check::Passed);
+            // Nor does it show that the connection is alive.
+            if let Some(before) = using.before.filter(|_| state.used == Some(using.began)) {
+                state.used = before;
+            }
             return;
         }
         // A made connection to several nodes may lose a part of them, but not all.
@@ -331,6 +333,9 @@ impl<C> State<C> {
 struct Use<'a, C: Link + Clone + 'static> {
     all: &'a Reconnecting<C>,
     current: Connecting<C>,
+    began: Instant,
+    /// The latest use before it, if this one counts without a check.
+    before: Option<Option<Instant>>,
     health: Health,
     check: Option<Check>,
     /// Whether all before the call is done, and nothing is sent yet.

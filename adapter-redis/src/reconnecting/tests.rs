@@ -387,3 +387,34 @@ fn one_that_was_not_used_since_it_was_made_is_checked() {
     }
     simulate_time(None);
 }
+
+/// A caller that is not polled until its time is over has sent nothing, so it shows nothing of the connection.
+#[test]
+fn a_call_that_comes_too_late_is_no_use() {
+    let begun = Instant::now();
+    simulate_time(Some(begun));
+    let behaviour = Arc::<Behaviour>::default();
+    let of = Arc::clone(&behaviour);
+    let reconnecting = Reconnecting::new(move || {
+        let made = Tested(1, Arc::clone(&of));
+        std::future::poll_fn(move |_| match now() > begun {
+            true => Poll::Ready(Ok(made.clone())),
+            false => Poll::Pending,
+        })
+    });
+    let all = (reconnecting, behaviour);
+    let ping = ping().by(Some(begun + IDLE / 2));
+    let mut late = Box::pin(all.0.with(&ping, async |_| panic!("it is sent")));
+    let mut poll = || -> Poll<Result<(), LinkError>> {
+        late.poll_unpin(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    };
+    assert!(poll().is_pending(), "it waits for a connection");
+    simulate_time(Some(begun + Duration::from_millis(1)));
+    assert_eq!(sent(&all, Health::Good), (1, 0));
+    simulate_time(Some(begun + IDLE));
+    let Poll::Ready(Err(error)) = poll() else { panic!("its time is over") };
+    assert!(!error.was_sent(), "{error:?}");
+    simulate_time(Some(begun + IDLE + Duration::from_millis(1)));
+    assert_eq!(sent(&all, Health::Good), (1, 1), "the connection has been idle");
+    simulate_time(None);
+}

@@ -66,6 +66,7 @@ pub(super) enum Event {
         node: usize,
         life: u32,
         done: Done,
+        dies: bool,
     },
     Timer {
         node: usize,

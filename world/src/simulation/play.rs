@@ -242,9 +242,11 @@ impl<'p> World<'p> {
                     Ok(())
                 }
                 // The message was sent, whatever has become of the process.
-                Event::Out { node, life, done } if self.nodes[node].life == life => {
-                    self.set_timer(node, self.now_us);
-                    self.came_out(node, done)
+                Event::Out { node, life, done, dies } if self.nodes[node].life == life => {
+                    if !dies {
+                        self.set_timer(node, self.now_us);
+                    }
+                    self.came_out(node, done, dies)
                 }
                 _ => Ok(()),
             };
@@ -326,24 +328,18 @@ impl<'p> World<'p> {
         }
         let running = &mut self.nodes[node];
         let done = Done { out, dropped };
-        if rest == Rest::Died {
-            self.came_out(node, done)?;
-            self.rare.saw(Rare::DiedInStep);
-            let for_us = self.plan.timeout_us;
-            self.crash(node, for_us);
-            return Ok(());
-        }
+        let dies = rest == Rest::Died;
         if stood_until_us > self.now_us {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
             self.judge.stood.still(node, self.now_us, stood_until_us);
             // Whatever it does then comes after this.
-            self.queue.push_first(stood_until_us, Event::Out { node, life, done });
+            self.queue.push_first(stood_until_us, Event::Out { node, life, done, dies });
             return Ok(());
         }
         let timer = running.host.next_timer().into_iter().chain(running.unblocked_us()).min();
-        self.came_out(node, done)?;
-        if let Some(at_us) = timer {
+        self.came_out(node, done, dies)?;
+        if let Some(at_us) = timer.filter(|_| !dies) {
             self.set_timer(node, at_us.max(self.now_us));
         }
         Ok(())
@@ -358,7 +354,8 @@ impl<'p> World<'p> {
         }
     }
 
-    fn came_out(&mut self, node: usize, done: Done) -> Result<(), Fault> {
+    /// Takes the output of a step, after which a node may die.
+    fn came_out(&mut self, node: usize, done: Done, dies: bool) -> Result<(), Fault> {
         let life = self.nodes[node].life;
         if let Some(servers) = &self.servers {
             servers.calls.take()?.into_iter().for_each(|rare| self.rare.saw(rare));
@@ -403,6 +400,10 @@ impl<'p> World<'p> {
         for job in done.dropped {
             self.say(Who::Client(node), || format!("job {job} is dropped"));
             self.dropped(node, job);
+        }
+        if dies {
+            self.rare.saw(Rare::DiedInStep);
+            self.crash(node, self.plan.timeout_us);
         }
         Ok(())
     }

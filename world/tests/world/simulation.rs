@@ -65,7 +65,7 @@ fn plays_from(start: u64) -> Results {
 }
 
 /// Worlds that failed once, and the reasons.
-const FAILED_ONCE: [(&str, &[u64]); 69] = [
+const FAILED_ONCE: [(&str, &[u64]); 71] = [
     // In the store on Redis.
     (
         "D11: a request that followed a reply after its call's time was not sent, and its call of a batch was unknown",
@@ -346,6 +346,14 @@ const FAILED_ONCE: [(&str, &[u64]); 69] = [
     (
         "E1 to E8: a turn that was given back, or a cost that was settled, behind a block was not seen",
         &[621_818_823_618],
+    ),
+    (
+        "D10: a call that was not polled until its time was over, and sent nothing, counted as a use of its connection",
+        &[621_818_835_081],
+    ),
+    (
+        "D11: the output of a process that stood still within the step in which it died came before that",
+        &[37_588_656_585],
     ),
     (
         "D12: the outcomes of a renewal were of a type that the comparison did not know",
