@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockage::limiter::Origin;
 use lockage::locks::{RunOutcome, TryLock};
 use lockage::runtime::Runtime;
-use lockage::{Error, Limit, StoreError};
+use lockage::{Decision, Error, Limit, StoreError};
 
 use super::{IDS, Life, micros};
 use crate::simulation::judge::Seen;
@@ -140,7 +140,7 @@ impl<P: Place> Life<P> {
             for _ in 0..self.silent_calls() {
                 _ = self.limiter.peek(name, 0).await;
             }
-            reset_after = match self.limiter.peek(name, 0).await {
+            reset_after = match self.peek_at_the_store(name).await {
                 Ok(decision) => decision.reset_after,
                 Err(error) => return self.probe_failed(&error),
             };
@@ -150,6 +150,19 @@ impl<P: Place> Life<P> {
             }
         }
         self.place.saw(Seen::Leaked { what: format!("something of the limit of `{name}`") });
+    }
+
+    /// Peeks until the store answers: calls that found their connection closed may have opened the circuit breaker.
+    async fn peek_at_the_store(&self, name: &str) -> Result<Decision, Error> {
+        let mut decision = self.limiter.peek(name, 0).await?;
+        for _ in 0..12 {
+            if decision.origin != Origin::Fallback {
+                break;
+            }
+            self.runtime.sleep(Duration::from_secs(1)).await;
+            decision = self.limiter.peek(name, 0).await?;
+        }
+        Ok(decision)
     }
 
     fn probe_failed(&self, error: &Error) {
