@@ -1,8 +1,8 @@
 //! Limits by rules in a file, which is followed while the service runs: `cargo run --example axum_rules -p lockage-tower
 //! --features rules`, and in another terminal `curl -i -H "x-user: ann" -H "x-tier: pro" http://127.0.0.1:3000/search`.
 //!
-//! From its environment: `PORT`, `RULES` (the file, `tower/examples/rules.toml`), and `REDIS_URL` for limits that all
-//! processes share; they are in memory without.
+//! From its environment: `PORT`, `RULES` (the file, `tower/examples/rules.toml`), `REDIS_URL` for limits that all
+//! processes share (they are in memory without), and `METRICS`, an address such as `127.0.0.1:9000` for Prometheus.
 
 #![allow(clippy::print_stdout, missing_docs)]
 
@@ -14,12 +14,15 @@ use std::time::Duration;
 
 use axum::extract::Request;
 use axum::{Router, http::HeaderMap, routing::get};
+use lockage::observer::ObservedStore;
 use lockage::runtime::Tokio;
 use lockage::{AnyStore, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter};
+use lockage_telemetry::{BUCKETS, Metrics};
 use lockage_tower::RateLimit;
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder};
 use tower::util::MapRequestLayer;
 
 /// The caller, as the service has authenticated it.
@@ -33,12 +36,22 @@ struct Caller {
 #[tokio::main]
 pub async fn main() -> Result<(), Box<dyn Error>> {
     let port: u16 = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
+    if let Ok(address) = env::var("METRICS") {
+        let mut exporter = PrometheusBuilder::new().with_recommended_naming(true);
+        for (name, buckets) in BUCKETS {
+            exporter = exporter.set_buckets_for_metric(Matcher::Full(name.into()), buckets)?;
+        }
+        exporter.with_http_listener(address.parse::<SocketAddr>()?).install()?;
+    }
+    let metrics = Metrics::new();
     let file = env::var("RULES").unwrap_or("tower/examples/rules.toml".into());
-    let rules = Arc::new(LiveRules::open(file)?.on_reload(|event| match event {
-        ReloadEvent::Replaced(rules) => println!("{} rules are in force", rules.len()),
-        ReloadEvent::Failed(error) => println!("the old rules stay:\n{error}"),
-        _ => println!("the file is the one in force again"),
-    }));
+    let rules =
+        LiveRules::open(file)?.with_observer(metrics.clone()).on_reload(|event| match event {
+            ReloadEvent::Replaced(rules) => println!("{} rules are in force", rules.len()),
+            ReloadEvent::Failed(error) => println!("the old rules stay:\n{error}"),
+            _ => println!("the file is the one in force again"),
+        });
+    let rules = Arc::new(rules);
     let watched = Arc::clone(&rules);
     tokio::spawn(async move { watched.watch(Tokio, Duration::from_millis(50)).await });
 
@@ -46,8 +59,10 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
         Ok(url) => AnyStore::new(RedisStore::open(&url)?),
         Err(_) => AnyStore::new(MemoryStore::new()),
     };
+    let store = ObservedStore::new(store, "limits", metrics.clone());
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let limiter = RuleLimiter::new(store, MemoryStore::new()).with_in_flight(1000);
+    let limiter = limiter.with_observer(metrics);
     let limit = RateLimit::rules(rules, limiter)
         .values(|parts, request| match parts.extensions.get::<Caller>() {
             Some(Caller { user, organisation, tier }) => {

@@ -97,9 +97,10 @@ pub use rule_fields::RuleFields;
 pub use service::{RateLimitLayer, RateLimitService, ResponseFuture};
 pub use usage::{Tokens, Unmeasured, Usage};
 
-/// The programs of the README and of the guide compile.
+/// The programs of the README and of these pages compile.
 #[cfg(all(doctest, feature = "axum", feature = "rules"))]
 #[doc = include_str!("../../README.md")]
 #[doc = include_str!("../../docs/http.md")]
 #[doc = include_str!("../../docs/llm-budgets.md")]
+#[doc = include_str!("../../docs/tutorial.md")]
 struct Readme;

@@ -15,6 +15,7 @@ mod rules;
 mod scripted;
 mod settling;
 mod setup;
+mod tutorial;
 mod upgrades;
 mod usage;
 

@@ -36,8 +36,9 @@ impl Process {
         Process::run("processes::the_example_serves", &variables)
     }
 
-    fn by_rules(redis: &str, file: &Path) -> Self {
+    pub(super) fn by_rules(redis: &str, file: &Path, more: Option<(&str, &str)>) -> Self {
         let variables = [("RULES", file.to_str().unwrap()), ("REDIS_URL", redis)];
+        let variables: Vec<_> = variables.into_iter().chain(more).collect();
         Process::run("processes::the_example_with_rules_serves", &variables)
     }
 
@@ -199,7 +200,7 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
         fs::rename(new, &file).unwrap();
     };
     write(0);
-    let mut processes = [0, 1].map(|_| Process::by_rules(&server.url(), &file));
+    let mut processes = [0, 1].map(|_| Process::by_rules(&server.url(), &file, None));
     let load = Arc::new(Load {
         urls: [0, 1].map(|at| std::sync::Mutex::new(processes[at].url.clone())),
         is_over: AtomicBool::new(false),
@@ -232,7 +233,7 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
         write(version);
         if version == 15 {
             processes[1].child.kill().unwrap();
-            processes[1] = Process::by_rules(&server.url(), &file);
+            processes[1] = Process::by_rules(&server.url(), &file, None);
             *load.urls[1].lock().unwrap() = processes[1].url.clone();
         }
         thread::sleep(Duration::from_millis(20));

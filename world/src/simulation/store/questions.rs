@@ -33,7 +33,7 @@ impl Keys<'_> {
         let (mut slots, now) = (self.slots_of(key), self.time(true_us));
         let unblock = Adjust::unblock(bounded(limit, now));
         if self.stored.is_some() {
-            let _ = slots.run(&WithStoredLimit::new(unblock.clone()), now);
+            let _ = slots.run(&WithStoredLimit::new(unblock), now);
         }
         let _ = slots.run(&unblock, now);
         self.peek_in(&mut slots, limit, key, 1, now).remaining
