@@ -71,18 +71,19 @@ impl BlockingConnections {
         BlockingConnections { inner, checked_after: IDLE }
     }
 
-    /// Returns a connection that no call uses, if one is left that is there.
-    fn idle(&self, request: &Request<'_>) -> Option<Box<dyn BlockingConnection>> {
-        let (mut connection, used) = self.inner.idle.take()?;
-        if now().saturating_duration_since(used) >= self.checked_after {
-            let ping = ping(request);
-            let checked = connection.check(&ping, ping.left().unwrap_or(LONGEST));
-            if Health::of(checked.as_ref()) != Health::Good {
-                self.inner.idle.give((connection, used), Health::Lost);
-                return None;
-            }
+    /// Returns a connection that no call uses, if one is left that is there, and when it was used last.
+    fn idle(&self, request: &Request<'_>) -> Option<(Box<dyn BlockingConnection>, Instant)> {
+        let ((mut connection, used), began) = (self.inner.idle.take()?, now());
+        if began.saturating_duration_since(used) < self.checked_after {
+            return Some((connection, used));
         }
-        Some(connection)
+        let ping = ping(request);
+        let checked = connection.check(&ping, ping.left().unwrap_or(LONGEST));
+        if Health::of(checked.as_ref()) == Health::Good {
+            return Some((connection, began));
+        }
+        self.inner.idle.give((connection, used), Health::Lost);
+        None
     }
 }
 
@@ -90,13 +91,14 @@ impl Link for BlockingConnections {
     async fn send(&self, request: &Request<'_>) -> Result<Reply, LinkError> {
         // It waits for as long as the request's caller.
         let left = || request.left().unwrap_or(LONGEST).min(LONGEST);
-        let mut connection = match self.idle(request) {
-            Some(connection) => connection,
-            None => (self.inner.connect)(left())?,
+        let began = now();
+        let (mut connection, used) = match self.idle(request) {
+            Some(idle) => idle,
+            None => ((self.inner.connect)(left())?, began),
         };
         // To connect can take longer than its time, as through sentinels.
         if request.deadline().is_some_and(|deadline| deadline <= now()) {
-            self.inner.idle.give((connection, now()), Health::Good);
+            self.inner.idle.give((connection, used), Health::Untried);
             return Err(LinkError::not_sent(NOT_IN_TIME));
         }
         let result = connection.send(request, left());
@@ -105,7 +107,8 @@ impl Link for BlockingConnections {
             Ok(Reply::Error(error)) if error.code() == "MOVED" => Health::Lost,
             result => Health::of(result.as_ref()),
         };
-        self.inner.idle.give((connection, now()), health);
+        let used = if health == Health::Untried { used } else { now() };
+        self.inner.idle.give((connection, used), health);
         result
     }
 
@@ -254,6 +257,27 @@ mod tests {
         server.seen().answers.push_back(Err(LinkError::unanswered("no reply")));
         _ = send(&always, None);
         assert_eq!(server.asked(), [(1, "PING"), (2, "connect"), (2, "GET")]);
+        simulate_time(None);
+    }
+
+    /// Neither one that comes too late, nor one that the client refuses, shows that the connection is alive.
+    #[test]
+    fn a_call_that_is_not_sent_is_no_use() {
+        for is_late in [true, false] {
+            let begun = stand_still();
+            let server = Server::default();
+            let all = server.connections();
+            _ = send(&all, None);
+            server.asked();
+            simulate_time(Some(begun + IDLE - MILLI));
+            let patience = is_late.then_some(Duration::ZERO);
+            server.seen().answers.extend((!is_late).then(|| Err(LinkError::refused("too long"))));
+            assert!(!send(&all, patience).unwrap_err().was_sent());
+            server.asked();
+            simulate_time(Some(begun + IDLE));
+            _ = send(&all, None);
+            assert_eq!(server.asked(), [(1, "PING"), (1, "GET")], "late: {is_late}");
+        }
         simulate_time(None);
     }
 

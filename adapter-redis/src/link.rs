@@ -347,12 +347,18 @@ pub enum Health {
     Doubtful,
     /// It is no longer usable.
     Lost,
+    /// Nothing was sent on it, which shows nothing.
+    Untried,
 }
 
 impl Health {
     /// Returns the health that this result of a call suggests.
     pub fn of(result: Result<&Reply, &LinkError>) -> Self {
-        result.map_or_else(LinkError::health, Reply::health)
+        match result {
+            Ok(reply) => reply.health(),
+            Err(error) if !error.was_sent() && error.health() == Health::Good => Health::Untried,
+            Err(error) => error.health(),
+        }
     }
 }
 

@@ -25,11 +25,11 @@ impl<C> IdlePool<C> {
         self.all().as_mut()?.pop()
     }
 
-    /// Keeps a good connection, and drops a doubtful one. With a lost one it drops all others: they are likely lost as
+    /// Keeps a good or untried connection, and drops a doubtful one. With a lost one it drops all others: they are likely lost as
     /// well.
     pub fn give(&self, connection: C, health: Health) {
         match (&mut *self.all(), health) {
-            (Some(all), Health::Good) => all.push(connection),
+            (Some(all), Health::Good | Health::Untried) => all.push(connection),
             (Some(all), Health::Lost) => all.clear(),
             _ => {}
         }

@@ -106,7 +106,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         // compiler's usual limit.
         let mut call = async {
             let (mut using, connection) = before_sending(request, self.ready(request)).await?;
-            using.is_ready = false;
+            using.health = Health::Doubtful;
             let (output, health) = call(connection).await;
             using.health = health;
             Ok(output)
@@ -162,13 +162,13 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
             };
             // A connection to several nodes may be made while one of them is silent.
             if is_fresh && (checks == 0 || !self.in_background) {
-                using.is_ready = true;
+                using.health = Health::Untried;
                 return Ok((using, connection));
             }
             let Err(error) = check_before(request, &connection).await else {
                 using.check = Some(Check::Passed);
                 self.passed(&using);
-                using.is_ready = true;
+                using.health = Health::Untried;
                 return Ok((using, connection));
             };
             (using.health, using.check) = (error.health(), Some(Check::Failed));
@@ -205,8 +205,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         let check = check.filter(|_| is_fresh);
         let before = (is_fresh && made.is_some()).then(|| state.used.replace(began));
         let was_awaited = std::mem::replace(&mut state.is_awaited, true);
-        let (current, health, is_ready) = (state.current.clone(), Health::Doubtful, false);
-        (Use { all: self, current, began, before, health, check, is_ready }, is_fresh, was_awaited)
+        let (current, health) = (state.current.clone(), Health::Doubtful);
+        (Use { all: self, current, began, before, health, check }, is_fresh, was_awaited)
     }
 
     /// Records that the connection was alive when this use began.
@@ -232,10 +232,9 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         if state.is_closed || !state.current.ptr_eq(&using.current) {
             return;
         }
-        // Its caller came too late to send anything, which is no fault of the connection.
-        if using.is_ready {
+        // Its caller came too late, for example, which is no fault of the connection, and shows no life of it.
+        if using.health == Health::Untried {
             state.is_proved = using.check == Some(Check::Passed);
-            // Nor does it show that the connection is alive.
             if let Some(before) = using.before.filter(|_| state.used == Some(using.began)) {
                 state.used = before;
             }
@@ -338,8 +337,6 @@ struct Use<'a, C: Link + Clone + 'static> {
     before: Option<Option<Instant>>,
     health: Health,
     check: Option<Check>,
-    /// Whether all before the call is done, and nothing is sent yet.
-    is_ready: bool,
 }
 
 /// The result of a check before a use.

@@ -418,3 +418,18 @@ fn a_call_that_comes_too_late_is_no_use() {
     assert_eq!(sent(&all, Health::Good), (1, 1), "the connection has been idle");
     simulate_time(None);
 }
+
+/// A client may refuse a request: one outside of its runtime, or for a node that it does not know.
+#[test]
+fn a_call_that_is_refused_is_no_use() {
+    let begun = Instant::now();
+    simulate_time(Some(begun));
+    let all = tested();
+    assert_eq!(sent(&all, Health::Good), (1, 0));
+    simulate_time(Some(begun + IDLE - Duration::from_millis(1)));
+    let refused = Health::of(Err(&LinkError::refused("outside of its runtime")));
+    assert_eq!(sent(&all, refused), (1, 0));
+    simulate_time(Some(begun + IDLE));
+    assert_eq!(sent(&all, Health::Good), (1, 1), "the connection has been idle");
+    simulate_time(None);
+}
