@@ -66,7 +66,6 @@ pub(super) enum Event {
         node: usize,
         life: u32,
         done: Done,
-        dies: bool,
     },
     Timer {
         node: usize,
@@ -84,6 +83,8 @@ pub(super) struct Done {
     pub(super) out: Vec<Out>,
     /// The jobs whose futures were dropped.
     pub(super) dropped: Vec<usize>,
+    /// Whether the process died at its end.
+    pub(super) dies: bool,
 }
 
 /// A call of one life of a node.

@@ -19,6 +19,7 @@ mod judge;
 mod log;
 mod node;
 mod now;
+mod output;
 mod outside;
 mod place;
 mod plan;

@@ -10,12 +10,11 @@ use lockage_sim::store::SimStore;
 
 use super::draw::Draw;
 use super::events::{Done, Queue};
-use super::host::{Host, Out};
+use super::host::Host;
 use super::jobs::{IDS, Life};
-use super::judge::{Exemptions, Fault, Judge, Kind, Seen, Times, fault};
+use super::judge::{Exemptions, Fault, Judge, Kind, fault};
 use super::log::{Line, Log, Who};
 use super::node::{Node, Rest};
-use super::now::Now;
 use super::plan::{Plan, SERVERS, Wrong};
 use super::rare::{Counts, Rare};
 use super::servers::Servers;
@@ -242,11 +241,9 @@ impl<'p> World<'p> {
                     Ok(())
                 }
                 // The message was sent, whatever has become of the process.
-                Event::Out { node, life, done, dies } if self.nodes[node].life == life => {
-                    if !dies {
-                        self.set_timer(node, self.now_us);
-                    }
-                    self.came_out(node, done, dies)
+                Event::Out { node, life, done } if self.nodes[node].life == life => {
+                    self.set_timer(node, self.now_us);
+                    self.came_out(node, done)
                 }
                 _ => Ok(()),
             };
@@ -327,18 +324,18 @@ impl<'p> World<'p> {
             self.is_prompt(node, &out, !dropped.is_empty())?;
         }
         let running = &mut self.nodes[node];
-        let done = Done { out, dropped };
-        let dies = rest == Rest::Died;
+        let done = Done { out, dropped, dies: rest == Rest::Died };
         if stood_until_us > self.now_us {
             self.rare.saw(Rare::StoodStillInStep);
             running.paused_until_us = running.paused_until_us.max(stood_until_us);
             self.judge.stood.still(node, self.now_us, stood_until_us);
             // Whatever it does then comes after this.
-            self.queue.push_first(stood_until_us, Event::Out { node, life, done, dies });
+            self.queue.push_first(stood_until_us, Event::Out { node, life, done });
             return Ok(());
         }
         let timer = running.host.next_timer().into_iter().chain(running.unblocked_us()).min();
-        self.came_out(node, done, dies)?;
+        let dies = done.dies;
+        self.came_out(node, done)?;
         if let Some(at_us) = timer.filter(|_| !dies) {
             self.set_timer(node, at_us.max(self.now_us));
         }
@@ -352,89 +349,6 @@ impl<'p> World<'p> {
             *timer_us = Some(at_us);
             self.queue.push(at_us, Event::Timer { node });
         }
-    }
-
-    /// Takes the output of a step, after which a node may die.
-    fn came_out(&mut self, node: usize, done: Done, dies: bool) -> Result<(), Fault> {
-        let life = self.nodes[node].life;
-        if let Some(servers) = &self.servers {
-            servers.calls.take()?.into_iter().for_each(|rare| self.rare.saw(rare));
-        }
-        let mut sends = false;
-        for mut out in done.out {
-            // Between these two a task does nothing but call.
-            match &mut out {
-                Out::Saw { seen: Seen::Calls, .. } => sends = false,
-                Out::Saw { seen: Seen::Called { is_sent, .. }, .. } => *is_sent = sends,
-                Out::Request { .. } | Out::Called { .. } => sends = true,
-                _ => {}
-            }
-            match out {
-                Out::Request { call, server, key, command } => {
-                    self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));
-                    let (from, sent_us) = (From { node, life, call }, self.now_us);
-                    self.send(Event::Request { from, sent_us, server, key, command });
-                }
-                Out::Subscribe { call, channel, connects } => {
-                    if connects {
-                        let connect_us = self.plan.network.connect_us;
-                        self.nodes[node].connected_us = self.now_us + connect_us;
-                    }
-                    let from = From { node, life, call };
-                    self.send(Event::Subscribe { from, channel });
-                }
-                Out::Sent(sent) => {
-                    self.say(Who::Client(node), || format!("sends: {sent}"));
-                    let from = From { node, life, call: sent.number };
-                    self.send(Event::Sent { from, sent_us: self.now_us, sent });
-                }
-                Out::Called { .. } => {}
-                Out::Unsubscribe { number, channel } => {
-                    self.unsubscribed.insert((channel, node, life), number);
-                }
-                Out::Saw { seen, polled_us, executor } => {
-                    self.saw(node, seen, (polled_us, executor))?;
-                }
-            }
-        }
-        for job in done.dropped {
-            self.say(Who::Client(node), || format!("job {job} is dropped"));
-            self.dropped(node, job);
-        }
-        if dies {
-            self.rare.saw(Rare::DiedInStep);
-            self.crash(node, self.plan.timeout_us);
-        }
-        Ok(())
-    }
-
-    /// The future of a job was dropped.
-    pub(super) fn dropped(&mut self, node: usize, job: usize) {
-        self.rare.saw(Rare::Dropped);
-        if self.lives[node].is_coalescing() {
-            self.rare.saw(Rare::LeftSharedCall);
-        }
-        self.open.remove(&job);
-        self.judge.cancelled(job, self.now_us);
-    }
-
-    fn saw(
-        &mut self,
-        node: usize,
-        seen: Seen,
-        (polled_us, executor): (u64, Option<u64>),
-    ) -> Result<(), Fault> {
-        self.say(Who::Client(node), || format!("{seen:?}"));
-        match &seen {
-            Seen::Ended { job } => _ = self.open.remove(job),
-            Seen::WaitsNoLonger { .. } => self.judge.waits.idle(self.now_us, &self.judge.exempt)?,
-            _ => {}
-        }
-        self.rare.saw_all(&seen);
-        let store = Now::new(&self.keys, self.now_us);
-        let times = Times { polled_us, now_us: self.now_us, executor };
-        self.judge.saw((node, self.nodes[node].life), seen, times, &store)?;
-        self.judge.is_given_back(&store, self.now_us)
     }
 
     pub(super) fn is_well(&self) -> bool {

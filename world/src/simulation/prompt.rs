@@ -8,7 +8,7 @@ use super::jobs::IDS;
 use super::judge::{Fault, Kind, Seen, fault};
 use super::plan::{Verb, Work};
 use super::play::World;
-use super::wire::{LOOKED_AT, limiter_of};
+use super::wire::{OF_LOOKS, limiter_of};
 
 impl World<'_> {
     /// Checks the messages and reports of a node from one step.
@@ -44,7 +44,7 @@ impl World<'_> {
         let calls = |id: usize| self.nodes[node].host.calls_any(|called| called == id);
         let is_full = |id: &usize| {
             self.plan.options.batches
-                && calls(LOOKED_AT)
+                && calls(OF_LOOKS)
                 && (0..IDS.len()).any(|other| other != *id && calls(other))
         };
         match alone.iter().find(|id| !goes_on(id) && !is_full(id)) {
@@ -63,7 +63,7 @@ impl World<'_> {
 
     /// Returns whether a caller on a node waits for a decision of this limiter.
     fn is_called(&self, node: usize, id: usize) -> bool {
-        if id == LOOKED_AT {
+        if id == OF_LOOKS {
             return true;
         }
         let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {

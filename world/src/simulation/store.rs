@@ -10,8 +10,8 @@ use lockage::StoreError;
 use lockage_core::fenced::FencedPeek;
 use lockage_core::rw_lock::Mode;
 use lockage_core::{
-    AcquireEach, Adjust, AnyCommand, AnyOutcome, Command, Decision, Limit, Peek, Publish,
-    RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
+    AcquireEach, Adjust, AnyCommand, AnyOutcome, Command, Decision, Limit, LimitCommand, Peek,
+    Publish, RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
     StoredLimitOutcome, Timestamp, Turn, WithStoredLimit, key_beside, latch, lock, rw_lock,
     semaphore,
 };

@@ -9,7 +9,7 @@ use lockage_core::{
 use lockage_redis::Reply;
 
 use super::host::Answer;
-use super::jobs::IDS;
+use super::jobs::{IDS, LOOKED_AT};
 use super::judge::{self, Fault, Need};
 use super::log::Who;
 use super::node::Node;
@@ -284,16 +284,20 @@ impl World<'_> {
 
 /// Returns the id of the limiter of a key.
 pub(super) fn limiter_of(key: &str) -> Option<usize> {
-    let id = key.strip_prefix("limiter:{")?.split('}').next()?;
+    let id = id_of(key)?;
     IDS.iter().position(|known| *known == id)
 }
 
-/// The number of a limiter that callers share beside those of [`IDS`]: each look asks it once.
-pub(super) const LOOKED_AT: usize = IDS.len();
+fn id_of(key: &str) -> Option<&str> {
+    key.strip_prefix("limiter:{")?.split('}').next()
+}
+
+/// The number of [`LOOKED_AT`] after those of [`IDS`].
+pub(super) const OF_LOOKS: usize = IDS.len();
 
 /// Returns the limiter whose callers may share the call of a key.
 pub(super) fn shared_by(key: &str) -> Option<usize> {
-    limiter_of(key).or((key == "limiter:{look once}").then_some(LOOKED_AT))
+    limiter_of(key).or((id_of(key) == Some(LOOKED_AT)).then_some(OF_LOOKS))
 }
 
 /// Returns whether a command acquires a hold.

@@ -2,6 +2,8 @@
 //! itself. Each is found within some seeds, and shown by a world that is much smaller. Bugs in the
 //! client are in `planted/bugs.toml`.
 
+use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use lockage_core::ScriptId::{self, *};
@@ -20,6 +22,23 @@ const FIRST: [u64; 47] = [
 const SEEDS: u64 = 3000;
 
 const US: Duration = Duration::from_micros(1);
+
+/// A text that has changed in its file is planted no more, and nothing would find it.
+#[test]
+fn each_bug_of_the_client_has_its_place() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace");
+    let bugs = fs::read_to_string(root.join("world/planted/bugs.toml")).unwrap();
+    let bugs: toml::Table = bugs.parse().unwrap();
+    let bugs = bugs["bug"].as_array().unwrap();
+    assert!(bugs.len() > 200, "{}", bugs.len());
+    for bug in bugs {
+        let of = |name: &str| bug[name].as_str().unwrap();
+        let (name, file) = (of("name"), of("file"));
+        let folder = if file.contains("src/") { "" } else { "client/src/" };
+        let text = fs::read_to_string(root.join(folder).join(file)).expect(name);
+        assert_eq!(text.matches(of("old")).count(), 1, "{name}: {file} has its text once");
+    }
+}
 
 #[test]
 fn planted_bugs_in_limiter_scripts_are_found() {

@@ -7,7 +7,7 @@ use lockage::locks::{RunOutcome, TryLock};
 use lockage::runtime::Runtime;
 use lockage::{Decision, Error, Limit, StoreError};
 
-use super::{IDS, Life, micros};
+use super::{IDS, LOOKED_AT, Life, micros};
 use crate::simulation::judge::Seen;
 use crate::simulation::place::Place;
 use crate::simulation::plan::{FOREVER, Verb};
@@ -69,7 +69,7 @@ impl<P: Place> Life<P> {
             _ = self.call(places.peek("look", 1), |it| it.origin).await?;
             _ = held.end().await?;
         }
-        _ = self.call(places.try_acquire("look once", 1), |it| it.origin).await?;
+        _ = self.call(places.try_acquire(LOOKED_AT, 1), |it| it.origin).await?;
         Ok(())
     }
 

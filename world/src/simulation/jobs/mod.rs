@@ -48,6 +48,9 @@ pub struct Life<P: Place> {
 /// Ids of the limiter.
 pub(super) const IDS: [&str; 2] = ["a", "b"];
 
+/// The id that each look asks for once.
+pub(super) const LOOKED_AT: &str = "look once";
+
 /// The wait of a job that waits as long as needed.
 const EVER: Duration = micros(FOREVER);
 

@@ -16,10 +16,11 @@ impl Keys<'_> {
         cost: u64,
         true_us: u64,
     ) -> Decision {
-        self.peek_in(&mut self.slots_of(key), limit, key, cost, self.time(true_us))
+        let (mut slots, now) = (self.slots_of(key), self.time(true_us));
+        self.run_on(&mut slots, (key, limit), now, |limit| Peek::new(limit, cost))
     }
 
-    /// Returns the permits that remain after a peek found the key in this state, also behind a block.
+    /// Returns the permits that remain on a key with this decision, also behind a block.
     pub(in crate::simulation) fn left_under(
         &self,
         peeked: &Decision,
@@ -31,43 +32,39 @@ impl Keys<'_> {
             return peeked.remaining;
         }
         let (mut slots, now) = (self.slots_of(key), self.time(true_us));
-        let unblock = Adjust::unblock(bounded(limit, now));
-        if self.stored.is_some() {
-            let _ = slots.run(&WithStoredLimit::new(unblock), now);
-        }
-        let _ = slots.run(&unblock, now);
-        self.peek_in(&mut slots, limit, key, 1, now).remaining
+        _ = self.run_on(&mut slots, (key, limit), now, Adjust::unblock);
+        self.run_on(&mut slots, (key, limit), now, |limit| Peek::new(limit, 1)).remaining
     }
 
     fn slots_of(&self, key: &str) -> Slots {
         self.slots.get(key).cloned().unwrap_or_default()
     }
 
-    fn peek_in(
+    /// Runs a command on a copy of a key's records, under the stored limit if it has one.
+    fn run_on<C: LimitCommand>(
         &self,
         slots: &mut Slots,
-        limit: Limit,
-        key: &str,
-        cost: u64,
+        (key, limit): (&str, Limit),
         now: Timestamp,
-    ) -> Decision {
-        let peek = Peek::new(bounded(limit, now), cost);
+        under: impl Fn(Limit) -> C,
+    ) -> C::Outcome {
+        let command = under(bounded(limit, now));
         let invariant = "the key is the limiter's";
         let is_own = key.matches(':').count() > 1;
         let Some(default) = self.stored.filter(|_| !is_own) else {
-            return slots.run(&peek, now).expect(invariant);
+            return slots.run(&command, now).expect(invariant);
         };
         let default = default.with_calendar(|window| window.with_boundaries(days(now)));
-        match slots.run(&WithStoredLimit::or_under(&peek, default), now).expect(invariant) {
+        match slots.run(&WithStoredLimit::or_under(&command, default), now).expect(invariant) {
             StoredLimitOutcome::Done { outcome, .. } => outcome,
             StoredLimitOutcome::ClockOff(limit) => {
-                let peek = WithStoredLimit::new(Peek::new(bounded(limit.limit(), now), cost));
-                match slots.run(&peek, now).expect(invariant) {
+                let command = WithStoredLimit::new(under(bounded(limit.limit(), now)));
+                match slots.run(&command, now).expect(invariant) {
                     StoredLimitOutcome::Done { outcome, .. } => outcome,
-                    other => unreachable!("it has the days: {other:?}"),
+                    _ => unreachable!("it has the days"),
                 }
             }
-            _ => Slots::default().run(&peek, now).expect(invariant),
+            _ => Slots::default().run(&command, now).expect(invariant),
         }
     }
 
