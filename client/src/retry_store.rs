@@ -24,7 +24,8 @@ use crate::store::Store;
 /// - An attempt of a repeatable call takes at most a quarter of the timeout, so that another one fits after a lost
 ///   answer. So the timeout should be at least four times as long as a slow answer.
 /// - An attempt of any other call takes all the time that is left.
-/// - Pauses between attempts grow to 200 ms ([`Retry`]). A failure is final if no time is left after the pause.
+/// - Pauses between attempts grow to 200 ms ([`Retry`]). A failure is final if no time is left after the pause; that of a
+///   call that did not run, if less than a quarter of the timeout is: cut off, it would be [`StoreError::Unknown`].
 /// - A caller with less time than the timeout, such as one that waits for a permit, divides that.
 ///
 /// The cause of a [`StoreError::Unknown`] is a [`NoAnswer`](crate::store::NoAnswer), with the timeout, the number of

@@ -8,7 +8,8 @@ use super::{backoff, part_of};
 const FIRST_SLEEP: Duration = Duration::from_millis(5);
 /// The longest sleep after further failures; it doubles each time.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
-/// Attempts that fit into the timeout of a repeatable call.
+/// Shares of a timeout: an attempt of a repeatable call takes at most one, and a call that did not run is repeated only
+/// while one is left.
 const SHARES: u32 = 4;
 
 /// One call: how long each attempt may take, and whether and when to repeat it.
@@ -19,7 +20,7 @@ const SHARES: u32 = 4;
 #[derive(Clone, Debug)]
 pub struct Retry {
     deadline: Duration,
-    longest_attempt: Duration,
+    share: Duration,
     repeatable: bool,
     failures: u32,
 }
@@ -39,19 +40,22 @@ impl Retry {
     /// `repeatable`: executing it twice has the effect of executing it once, because it only reads or has
     /// an id that the store remembers.
     pub fn new(now: Duration, timeout: Duration, repeatable: bool) -> Self {
-        // A call that cannot be repeated gains nothing from giving up early.
-        let longest_attempt = if repeatable { timeout / SHARES } else { timeout };
         let deadline = now.saturating_add(timeout);
-        Retry { deadline, longest_attempt, repeatable, failures: 0 }
+        Retry { deadline, share: timeout / SHARES, repeatable, failures: 0 }
     }
 
     /// Returns how long the next attempt may take: the rest of the timeout, and for a repeatable call at
     /// most a quarter of the timeout, so that another attempt fits after a lost reply.
     pub fn patience(&self, now: Duration) -> Duration {
-        self.longest_attempt.min(self.deadline.saturating_sub(now))
+        let left = self.deadline.saturating_sub(now);
+        // A call that cannot be repeated gains nothing from giving up early.
+        if self.repeatable { left.min(self.share) } else { left }
     }
 
     /// Returns how long to sleep after a failed attempt; `None` if the failure is final.
+    ///
+    /// [`Failure::NotDone`] is final if less than a quarter of the timeout is left after the sleep: an attempt that is
+    /// cut off would turn it into [`Failure::Unknown`].
     pub fn after(&mut self, failure: Failure, now: Duration, random: u64) -> Option<Duration> {
         if failure == Failure::Unknown && !self.repeatable {
             return None;
@@ -59,7 +63,12 @@ impl Retry {
         let half = backoff(FIRST_SLEEP, 2, self.failures, LONGEST_SLEEP) / 2;
         let sleep = half + part_of(half, random);
         self.failures = self.failures.saturating_add(1);
-        (sleep < self.deadline.saturating_sub(now)).then_some(sleep)
+        let left = self.deadline.saturating_sub(now).saturating_sub(sleep);
+        let is_enough = match failure {
+            Failure::NotDone => left >= self.share,
+            Failure::Unknown => true,
+        };
+        (is_enough && !left.is_zero()).then_some(sleep)
     }
 }
 
@@ -122,6 +131,19 @@ mod tests {
             assert_eq!(retry.after(Failure::Unknown, NOW + passed, 0), expected);
         }
         assert_eq!(Retry::new(NOW, Duration::ZERO, true).after(Failure::NotDone, NOW, 0), None);
+    }
+
+    #[test]
+    fn a_call_that_did_not_run_is_repeated_only_with_a_quarter_left() {
+        let sleep = Duration::from_micros(2500);
+        let last = SECOND * 3 / 4 - sleep;
+        for repeatable in [true, false] {
+            for (passed, expected) in [(last, Some(sleep)), (last + Duration::from_nanos(1), None)]
+            {
+                let mut retry = Retry::new(NOW, SECOND, repeatable);
+                assert_eq!(retry.after(Failure::NotDone, NOW + passed, 0), expected);
+            }
+        }
     }
 
     #[test]
