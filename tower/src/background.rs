@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage::runtime::Spawn;
+use lockage::runtime::{Runtime, Spawn};
 
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -21,13 +21,46 @@ pub(crate) fn spawner(runtime: impl Spawn) -> Spawner {
     })
 }
 
-/// Sleeps in the runtime of the layer.
-pub(crate) type Sleep = Arc<dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync>;
+/// The timer, clock and randomness of the runtime of a layer, whatever its type.
+#[derive(Clone)]
+pub(crate) struct Timer(Arc<dyn AnyTimer>);
 
-/// Returns the sleep of this runtime.
-pub(crate) fn sleep(runtime: impl Spawn) -> Sleep {
-    Arc::new(move |span| {
-        let runtime = runtime.clone();
-        Box::pin(async move { runtime.sleep(span).await })
-    })
+trait AnyTimer: Send + Sync {
+    fn now(&self) -> Duration;
+    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()>;
+    fn random(&self) -> u64;
+}
+
+impl<R: Runtime> AnyTimer for R {
+    fn now(&self) -> Duration {
+        Runtime::now(self)
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(Runtime::sleep(self, span))
+    }
+
+    fn random(&self) -> u64 {
+        Runtime::random(self)
+    }
+}
+
+impl Timer {
+    pub(crate) fn of(runtime: impl Runtime) -> Self {
+        Timer(Arc::new(runtime))
+    }
+}
+
+impl Runtime for Timer {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn sleep(&self, span: Duration) -> impl Future<Output = ()> + Send {
+        self.0.sleep(span)
+    }
+
+    fn random(&self) -> u64 {
+        self.0.random()
+    }
 }

@@ -15,7 +15,7 @@ use lockage_rules::{
 
 use crate::admission::{Admitted, Pending};
 use crate::answers::Answers;
-use crate::background::{BoxFuture, Sleep, Spawner, sleep, spawner};
+use crate::background::{BoxFuture, Spawner, Timer, spawner};
 use crate::check::{CheckByRules, Elsewhere, Setup};
 use crate::client_ip::{ClientIp, ip};
 use crate::commit::Commit;
@@ -58,7 +58,7 @@ struct Estimate {
     hold: Duration,
     by: Commit,
     spawn: Spawner,
-    sleep: Sleep,
+    timer: Timer,
 }
 
 impl<S: HasTimeout + Clone + 'static> RateLimit<S> {
@@ -143,8 +143,8 @@ impl<S: HasTimeout + Clone + 'static> RateLimitByRules<S> {
         estimate: &str,
         commit: Commit,
     ) -> Self {
-        let (spawn, sleep) = (spawner(runtime.clone()), sleep(runtime));
-        let estimate = Estimate { name: estimate.into(), hold, by: commit, spawn, sleep };
+        let (spawn, timer) = (spawner(runtime.clone()), Timer::of(runtime));
+        let estimate = Estimate { name: estimate.into(), hold, by: commit, spawn, timer };
         RateLimitByRules { estimate: Some(estimate), ..self }
     }
 
@@ -323,8 +323,8 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
                     |(matched, reservation)| {
                         let (limiter, id) =
                             (self.limiter.limiter(matched).ok()?, matched.id.clone());
-                        let (sleep, spawn) = (Arc::clone(&of.sleep), &of.spawn);
-                        Some(Renewals::start(limiter, id, *reservation, of.hold, sleep, spawn))
+                        let (timer, spawn) = (of.timer.clone(), &of.spawn);
+                        Some(Renewals::start(limiter, id, *reservation, of.hold, timer, spawn))
                     },
                 ));
             }

@@ -7,12 +7,13 @@ use http::Method;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
 use lockage::limiter::{MAX_TOGETHER, Origin, RequestId};
+use lockage::runtime::Runtime;
 use lockage::{Decision, Error, Limiter, Store, StoreError};
 use smallvec::SmallVec;
 
 use crate::admission::{Admitted, Pending};
 use crate::answers::{Answers, OnError};
-use crate::background::{BoxFuture, Sleep, Spawner};
+use crate::background::{BoxFuture, Spawner, Timer};
 use crate::commit::Commit;
 use crate::cost::{Amount, OfRequest, by_name};
 use crate::faults::Faults;
@@ -70,12 +71,17 @@ pub(crate) type Wait<S> =
 pub(crate) struct Reserving {
     pub(crate) hold: Duration,
     pub(crate) by: Commit,
-    pub(crate) request: Box<dyn Fn() -> RequestId + Send + Sync>,
     pub(crate) spawn: Spawner,
-    pub(crate) sleep: Sleep,
+    pub(crate) timer: Timer,
 }
 
 impl Reserving {
+    /// Returns a new id of a request.
+    fn request(&self) -> RequestId {
+        let bits = || u128::from(self.timer.random());
+        RequestId::from_u128(bits() << 64 | bits())
+    }
+
     /// Holds a reservation, if there is one, until its request ends.
     fn hold<S: Store + Clone + 'static>(
         &self,
@@ -90,9 +96,9 @@ impl Reserving {
             let (by, spawn) = (self.by.clone(), self.spawn.clone());
             let mut open = Open::new(Box::new(account), by, cost.clone(), spawn);
             if self.by.is_by_body() {
-                let (limiter, id, sleep) = (limiter.clone(), id.into(), Arc::clone(&self.sleep));
+                let (limiter, id, timer) = (limiter.clone(), id.into(), self.timer.clone());
                 let renewals =
-                    Renewals::start(limiter, id, reservation, self.hold, sleep, &self.spawn);
+                    Renewals::start(limiter, id, reservation, self.hold, timer, &self.spawn);
                 open.renewals.push(renewals);
             }
             held.get_or_insert_default().reservations.push(open);
@@ -287,7 +293,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
             return limiter.try_acquire(id, one).await;
         };
         // Boxed, as all parts that few requests need: otherwise each request would be moved with room for it.
-        let reserve = limiter.reserve_as(id, one, (reserving.request)(), reserving.hold);
+        let reserve = limiter.reserve_as(id, one, reserving.request(), reserving.hold);
         let reserved = Box::pin(reserve).await?;
         Ok(reserving.hold(reserved, limiter, id, cost, held))
     }
@@ -304,8 +310,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
         let Some(reserving) = &self.reserving else {
             return limiter.try_acquire_parts(id, &each[..]).await;
         };
-        let reserve =
-            limiter.reserve_parts_as(id, &each[..], (reserving.request)(), reserving.hold);
+        let reserve = limiter.reserve_parts_as(id, &each[..], reserving.request(), reserving.hold);
         Ok(reserving.hold(reserve.await?, limiter, id, cost, held))
     }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::request::Parts;
-use lockage::limiter::RequestId;
 use lockage::locks::Locks;
 use lockage::runtime::Spawn;
 use lockage::store::HasTimeout;
 use lockage::{Decision, Error, Limit, Limiter, Store};
 
-use crate::background::{BoxFuture, sleep, spawner};
+use crate::background::{BoxFuture, Timer, spawner};
 use crate::check::{Reserving, Setup};
 use crate::client_ip::ip;
 use crate::commit::Commit;
@@ -228,13 +227,8 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// # } Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reserve(mut self, runtime: impl Spawn, hold: Duration, commit: Commit) -> Self {
-        let (chance, sleep) = (runtime.clone(), sleep(runtime.clone()));
-        let request = move || {
-            RequestId::from_u128(u128::from(chance.random()) << 64 | u128::from(chance.random()))
-        };
-        let spawn = spawner(runtime);
-        self.setup.reserving =
-            Some(Reserving { hold, by: commit, request: Box::new(request), spawn, sleep });
+        let (timer, spawn) = (Timer::of(runtime.clone()), spawner(runtime));
+        self.setup.reserving = Some(Reserving { hold, by: commit, spawn, timer });
         self
     }
 

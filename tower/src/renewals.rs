@@ -8,7 +8,7 @@ use futures_util::future::select;
 use lockage::limiter::Reservation;
 use lockage::{Limiter, Store};
 
-use crate::background::{Sleep, Spawner};
+use crate::background::{Spawner, Timer};
 
 /// Keeps a reservation renewed until this is dropped.
 pub(crate) struct Renewals(
@@ -22,13 +22,12 @@ impl Renewals {
         id: String,
         reservation: Reservation,
         hold: Duration,
-        sleep: Sleep,
+        timer: Timer,
         spawn: &Spawner,
     ) -> Self {
         let (running, ended) = oneshot::channel();
         spawn(Box::pin(async move {
-            _ = select(ended, pin!(limiter.keep(&id, reservation, hold, |pause| sleep(pause))))
-                .await;
+            _ = select(ended, pin!(limiter.keep(&id, reservation, hold, &timer))).await;
         }));
         Renewals(running)
     }

@@ -91,39 +91,48 @@ where
         let (running, ended) = oneshot::channel();
         let (limiter, id) = (self.clone(), id.to_owned());
         self.store.runtime().spawn(async move {
-            let sleep = |pause| limiter.store.runtime().sleep(pause);
-            _ = select(ended, pin!(limiter.keep(&id, reservation, hold, sleep))).await;
+            let runtime = limiter.store.runtime();
+            _ = select(ended, pin!(limiter.keep(&id, reservation, hold, runtime))).await;
         });
         running
     }
 }
 
 impl<S: Store> Limiter<S> {
-    /// Renews a reservation that was made for `hold` each time that half of it is over, until it is settled or has expired.
-    /// Dropping the returned future ends that. `sleep` is the caller's timer.
+    /// Renews a reservation that was just made for `hold`, each time that half of it is over, until it is settled or has
+    /// expired. Dropping the returned future ends that. `runtime` measures the time.
     ///
-    /// After a renewal without an answer it tries again after an eighth of the hold: three attempts are left then.
-    pub async fn keep<F: Future<Output = ()>>(
+    /// A renewal is for a whole hold from its call on, however long calls take. After one without an answer it tries again
+    /// after an eighth of the hold: three attempts are left then.
+    pub async fn keep<R: Runtime>(
         &self,
         id: &str,
         mut reservation: Reservation,
         hold: Duration,
-        sleep: impl Fn(Duration) -> F,
+        runtime: &R,
     ) {
-        let half = Duration::from_micros((hold.as_micros() as u64 / 2).max(1));
-        let mut pause = half;
+        // From here on a whole hold is left, less the time that an answer takes.
+        let mut since = runtime.now();
+        let mut pause = hold / 2;
         loop {
-            sleep(pause).await;
-            pause = match self.renew(id, &reservation, half).await {
+            runtime.sleep(pause).await;
+            let now = runtime.now();
+            match self.renew(id, &reservation, passed(now.saturating_sub(since))).await {
                 Ok(Renewal::Renewed(renewed)) => {
-                    reservation = renewed;
-                    half
+                    (reservation, since) = (renewed, now);
+                    pause = (hold / 2).saturating_sub(runtime.now().saturating_sub(now));
                 }
                 Ok(_) => return,
-                Err(_) => hold / 8,
-            };
+                Err(_) => pause = hold / 8,
+            }
         }
     }
+}
+
+/// Returns a span in whole microseconds that is no shorter by the store's clock, which may be faster by a thousandth.
+fn passed(span: Duration) -> Duration {
+    let us = u64::try_from(span.as_micros()).unwrap_or(u64::MAX / 2);
+    Duration::from_micros(us.saturating_add(us / 1000 + 1))
 }
 
 /// A request in progress, of which a [`Limiter`] keeps the places: see [`Limiter::hold`].

@@ -10,6 +10,8 @@ use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::sleep;
 
+use crate::late_calls::Late;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 type Store = RetryStore<FailingStore<MemoryStore<TokioClock>>, Tokio>;
@@ -71,6 +73,26 @@ async fn e9_renewals_go_on_after_the_store_was_away() {
         assert_eq!(left(&limiter).await, 0);
     }
     drop(held);
+}
+
+/// Each renewal counts from its call on: neither slow answers nor short outages add up.
+#[tokio::test(start_paused = true)]
+async fn d15_a_reservation_is_kept_for_as_long_as_its_guard() {
+    for limit in ["in-flight 2 lease 8s", "fixed-window 9/day", "leaky-bucket 9/s queue 9"] {
+        let memory = FailingStore::new(paused_memory());
+        let slow = Late::new(&memory, vec![SECOND / 5; 1000]);
+        let limiter = Limiter::new(RetryStore::new(slow, Tokio, SECOND), limit.parse().unwrap());
+        let limiter = limiter.with_prefix("flights").unwrap();
+        let held = limiter.hold("id", 1, SECOND * 8).await.unwrap().unwrap();
+        for _ in 0..20 {
+            sleep(SECOND * 9).await;
+            memory.always(Fate::NotDone);
+            sleep(SECOND * 2).await;
+            memory.always(Fate::Answered);
+        }
+        let ended = held.end().await.unwrap();
+        assert!(matches!(ended, Some(Settlement::Settled { .. })), "{limit}: {ended:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
