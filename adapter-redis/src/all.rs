@@ -98,6 +98,11 @@ impl<'a> AllCall<'a> {
         AllCall { command, time, is_packed, script, arguments, route }
     }
 
+    /// Returns its script.
+    pub fn script(&self) -> &Script {
+        &self.script
+    }
+
     /// Returns the request to send: `EVALSHA digest number key... argument...`, or `EVAL` with the script's text.
     pub fn request<'r>(&'r self, keys: impl ExactSizeIterator<Item = &'r str>) -> Request<'r> {
         let number = keys.len() as u128;

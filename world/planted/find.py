@@ -23,8 +23,9 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 WORK = TARGET / "planted"
 
-# The first seed of worlds of leaders and short jobs: see `LEADERS` in world/src. A bug that only they find is of them.
-LEADERS = 10**18
+# The first seeds of worlds of leaders and short jobs, and of those that ask for several ids: see `LEADERS` and `SEVERAL` in
+# world/src. A bug that only they find is `of` them.
+FIRST = {"all": 0, "several": 10**14, "leaders": 10**18}
 
 # Also in a crate that is without the standard library.
 SWITCH = '''
@@ -41,8 +42,8 @@ pub fn is_planted(bug: &str) -> bool {
 # blocks, other runtimes, what tests and observers are given.
 NOT_REACHED = ("any_store.rs", "blocking/", "runtime/tokio", "runtime/smol", "runtime/async_std", "testing/", "observer/",
                "observed.rs", "doc_examples.rs", "tests.rs",
-               # No world asks by part or for several ids yet: the README says so.
-               "acquire_all.rs", "verbs_by_part.rs")
+               # No world asks by part yet: the README says so.
+               "verbs_by_part.rs")
 
 # Points at which nothing is dropped, each with its reason.
 EXCUSED = {
@@ -54,8 +55,6 @@ EXCUSED = {
     "locks/handle.rs: self.ask(&attempt, request, next, later_than).await":
         "an acquire is too late for the store once at most: its answer tells the store's time",
     "runtime/mod.rs: std::future::pending().await": "a runtime of unit tests",
-    "retry_store.rs: self.attempts(waited, is_repeatable, attempt).await.map(|(decisions, _)| decisions)":
-        "no world asks for several ids yet",
     "locks/guard.rs: std::future::pending::<()>().await;": "it ends with the wait around it, at which it is counted",
     "limiter/limit_source.rs: Ok(outcome) => self.settled(followed, store, key, command, outcome).await,":
         "a batch meets a stored calendar window that its default is not, and the process ends right then",
@@ -255,7 +254,7 @@ def note(tree, known):
 
 def find(binary, bug, most):
     """Returns a row of the table, and whether the bug was found."""
-    first, start, report = LEADERS if bug.get("of_leaders") else 0, 0, None
+    first, start, report = FIRST[bug.get("of", "all")], 0, None
     for seeds in sorted({min(seeds, most) for seeds in (*STEPS, most)}):
         report, _ = campaign(binary, first + start, seeds - start, bug["name"])
         start = seeds
@@ -317,12 +316,12 @@ def main():
     for line in bugs_table(binary, wanted, arguments.seeds):
         tell(line)
     counts = [[0] * len(points), [0] * len(points)]
-    for first in (0, LEADERS):
+    for first in FIRST.values():
         report, told = campaign(binary, first, arguments.seeds)
         FAILED.extend(f"the world {seed} without a bug" for seed in report["failed"])
         found = re.search(r"POINTS (\S+) (\S+)", told).groups()
         counts = [[sum(pair) for pair in zip(all_, map(int, more.split(",")))] for all_, more in zip(counts, found)]
-    tell(f"\n## Await points\n\nHow often a future of the client was dropped at each in {arguments.seeds} worlds without a bug, and as many of leaders:"
+    tell(f"\n## Await points\n\nHow often a future of the client was dropped at each in {arguments.seeds} worlds without a bug, and as many of each other kind:"
          " by a\njob that is cancelled, and in all, also by a process that ends. Those of tasks in the background are no job's.\n")
     for line in points_table(points, *counts):
         tell(line)

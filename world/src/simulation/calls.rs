@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use lockage::StoreError;
-use lockage_core::{AnyCommand, AnyOutcome, CallTime, Command, Encoded, ScriptCall, ScriptId};
+use lockage_core::{
+    AcquireAll, AnyCommand, AnyOutcome, CallTime, Command, Encoded, ScriptCall, ScriptId,
+};
 
 use super::judge::{Fault, Kind, fault};
 use super::plan::{Plan, SECOND};
@@ -61,6 +63,8 @@ struct Failing {
 
 struct Made {
     parts: Vec<Part>,
+    /// The decision of which all parts are requests, if they are.
+    together: Option<AcquireAll>,
     way: Way,
     began_us: u64,
     /// The number of requests with scripts, and of replies to them.
@@ -118,10 +122,29 @@ impl Calls {
             redirected: None,
         };
         let (parts, acknowledged) = (each.map(part).collect(), Vec::new());
-        let made =
-            Made { parts, way, began_us, sent: 0, replied: 0, acknowledged, has_failed: false };
+        let made = Made {
+            parts,
+            together: None,
+            way,
+            began_us,
+            sent: 0,
+            replied: 0,
+            acknowledged,
+            has_failed: false,
+        };
         all.calls.insert(number, made);
         number
+    }
+
+    /// All commands of a call are requests of one decision.
+    pub(super) fn are_together(&self, number: u64, command: &AcquireAll) {
+        let mut all = self.all();
+        all.calls.get_mut(&number).expect("it began").together = Some(command.clone());
+    }
+
+    /// Returns the decision of which all commands of a call are requests.
+    pub(super) fn together(&self, number: u64) -> Option<AcquireAll> {
+        self.all().calls.get(&number)?.together.clone()
     }
 
     pub(super) fn saw(&self, rare: Rare) {

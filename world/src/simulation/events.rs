@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use lockage_core::AnyCommand;
+use lockage_core::{AcquireAll, AnyCommand};
 
 use super::host::{Answer, Out};
 use super::servers::Sent;
@@ -17,6 +17,12 @@ pub(super) enum Event {
         server: usize,
         key: String,
         command: AnyCommand,
+    },
+    RequestAll {
+        from: From,
+        sent_us: u64,
+        keys: Vec<String>,
+        command: AcquireAll,
     },
     Subscribe {
         from: From,

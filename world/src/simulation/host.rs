@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use lockage::StoreError;
 use lockage::notifications::{SubscriptionSink, Subscriptions};
 use lockage::runtime::{Runtime, Spawn};
-use lockage_core::{AnyCommand, AnyOutcome};
+use lockage_core::{AcquireAll, AnyCommand, AnyOutcome};
 
 use super::calls::Calls;
 use super::draw::Draw;
@@ -99,6 +99,8 @@ pub(super) type Answer = Result<AnyOutcome, StoreError>;
 pub(super) enum Out {
     /// A command for a server.
     Request { call: u64, server: usize, key: String, command: AnyCommand },
+    /// A decision on several keys.
+    RequestAll { call: u64, keys: Vec<String>, command: AcquireAll },
     /// A subscription to a channel, on a new connection or on the existing one.
     Subscribe { call: u64, channel: String, connects: bool },
     /// A request to a server.

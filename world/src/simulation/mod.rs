@@ -31,6 +31,7 @@ mod servers;
 mod slots;
 mod stage;
 mod store;
+mod together;
 mod trouble;
 mod wire;
 
@@ -40,7 +41,7 @@ pub use judge::{Answer, Exempt, Exemptions, Fault as Violation, Kind, Op, Seen};
 pub use log::{Line, Who};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;
-pub use plan::{LEADERS, Plan, Theme, What, Work};
+pub use plan::{LEADERS, Plan, SEVERAL, Theme, Verb, What, Work};
 pub use play::Outcome;
 pub use rare::{Counts, Rare};
 pub use stage::{Engine, Failure, Planted, Stage};

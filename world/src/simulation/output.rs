@@ -21,7 +21,7 @@ impl World<'_> {
             match &mut out {
                 Out::Saw { seen: Seen::Calls, .. } => sends = false,
                 Out::Saw { seen: Seen::Called { is_sent, .. }, .. } => *is_sent = sends,
-                Out::Request { .. } | Out::Called { .. } => sends = true,
+                Out::Request { .. } | Out::RequestAll { .. } | Out::Called { .. } => sends = true,
                 _ => {}
             }
             match out {
@@ -29,6 +29,11 @@ impl World<'_> {
                     self.say(Who::Client(node), || format!("sends: {command:?} on {key}"));
                     let (from, sent_us) = (From { node, life, call }, self.now_us);
                     self.send(Event::Request { from, sent_us, server, key, command });
+                }
+                Out::RequestAll { call, keys, command } => {
+                    self.say(Who::Client(node), || format!("sends: {command:?} on {keys:?}"));
+                    let (from, sent_us) = (From { node, life, call }, self.now_us);
+                    self.send(Event::RequestAll { from, sent_us, keys, command });
                 }
                 Out::Subscribe { call, channel, connects } => {
                     if connects {

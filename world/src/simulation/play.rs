@@ -216,6 +216,7 @@ impl<'p> World<'p> {
             Event::OldEnds
             | Event::SlotMoves { .. }
             | Event::Request { .. }
+            | Event::RequestAll { .. }
             | Event::Sent { .. }
             | Event::Subscribe { .. }
             | Event::Out { .. } => None,
@@ -228,6 +229,9 @@ impl<'p> World<'p> {
                 Event::Request { from, sent_us, server, key, command } => {
                     self.watch(from, sent_us, &key, &command);
                     self.request((from, sent_us), server, key, &command)
+                }
+                Event::RequestAll { from, sent_us, keys, command } => {
+                    self.request_all((from, sent_us), keys, command)
                 }
                 Event::Sent { from, sent_us, sent } => self.receive(from, sent_us, sent),
                 Event::Subscribe { from, channel } => {

@@ -68,6 +68,7 @@ impl World<'_> {
         }
         let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
             Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
+            Some(Work::Ask { verb: Verb::All { .. }, .. }) => true,
             Some(Work::Ask { id: asked, .. }) => asked == id,
             _ => false,
         };

@@ -37,6 +37,16 @@ impl Slots {
         Ok(outcome)
     }
 
+    /// Returns the record of the key itself now; an expired one is dropped.
+    pub(super) fn at(&mut self, now: Timestamp) -> Option<Record> {
+        self.own.at(now)
+    }
+
+    /// Stores the record that a command on several keys leaves.
+    pub(super) fn put(&mut self, record: Option<Record>, now: Timestamp) {
+        self.own.put(record, now, |_, _| false);
+    }
+
     /// Drops the value of the key, or of the side key, that has this name, if it has expired; returns whether it did.
     pub(super) fn expire(&mut self, name: &str, key: &str, now: Timestamp) -> bool {
         let slot = match name == key {

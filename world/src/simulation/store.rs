@@ -2,6 +2,7 @@
 //! may run in parallel, and must do the same.
 
 mod questions;
+mod together;
 
 use std::any::Any;
 use std::collections::BTreeMap;

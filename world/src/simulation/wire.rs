@@ -3,7 +3,8 @@
 use lockage::StoreError;
 use lockage_core::fenced::Access;
 use lockage_core::{
-    AnyCommand, AnyOutcome, Command, Decision, ScriptId, Verdict, latch, lock, rw_lock, semaphore,
+    AnyCommand, AnyOutcome, Command, Decision, Limit, ScriptId, Verdict, latch, lock, rw_lock,
+    semaphore,
 };
 
 use lockage_redis::Reply;
@@ -17,7 +18,7 @@ use super::now::Now;
 use super::plan::What;
 use super::play::{Event, From, World, on_server};
 use super::rare::Rare;
-use super::store::{CACHED, DOOR, GATE, Keys, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
+use super::store::{CACHED, DOOR, GATE, LOCK, OTHER, PLACES, Ran, TABLE, decisions};
 
 impl World<'_> {
     /// Sends a message, which may be lost or late. No message takes longer than a timeout: clients
@@ -61,7 +62,7 @@ impl World<'_> {
         let at_us = self.now_us + takes_us + if is_late { late_us } else { 0 };
         let latest_us = self.now_us + network.most_us + if is_late { longest_us } else { 0 };
         let aimed_us = match event {
-            Event::Request { .. } | Event::Sent { .. } if is_aimed => {
+            Event::Request { .. } | Event::RequestAll { .. } | Event::Sent { .. } if is_aimed => {
                 let end_us =
                     self.ends_us.range(soonest_us + 1..latest_us.max(soonest_us) + 1).next();
                 end_us.map(|end_us| end_us + beside_us - 1)
@@ -86,7 +87,7 @@ impl World<'_> {
             && since_us.is_some_and(|since_us| since_us + self.plan.timeout_us < self.now_us)
     }
 
-    fn reply(&mut self, to: From, answer: Answer) {
+    pub(super) fn reply(&mut self, to: From, answer: Answer) {
         self.send(Event::Answer { to, answer });
     }
 
@@ -181,6 +182,14 @@ impl World<'_> {
         Ok(())
     }
 
+    /// Returns the decision that a request of cost 1 on a limiter's key would get, and the permits that remain, also
+    /// behind a block.
+    pub(super) fn look(&self, limit: Limit, key: &str) -> (Decision, u64) {
+        let peeked = self.keys.peek_under(limit, key, 1, self.now_us);
+        let left = self.keys.left_under(&peeked, limit, key, self.now_us);
+        (peeked, left)
+    }
+
     /// Runs a command of a node, and reports the outcome to the judge. If its script has run
     /// before, `replied` holds its reply, and whether it is the last run on its key at this time.
     pub(super) fn run(
@@ -201,12 +210,7 @@ impl World<'_> {
         let in_line: Vec<u64> = needs.iter().map(|need| self.keys.in_line(*need, now_us)).collect();
         let id = limiter_of(key);
         let limit = id.map(|_| self.judge.accounts.limit_of(command));
-        let peek = |keys: &Keys<'_>, limit| {
-            let peeked = keys.peek_under(limit, key, 1, now_us);
-            let left = keys.left_under(&peeked, limit, key, now_us);
-            (peeked, left)
-        };
-        let before = limit.map(|limit| peek(&self.keys, limit));
+        let before = limit.map(|limit| self.look(limit, key));
         let left = [GATE, DOOR].contains(&key).then(|| self.keys.left(key, now_us));
         let ran = self.keys.run(key, command, replied, now_us)?;
         self.say(Who::Store, || {
@@ -249,7 +253,7 @@ impl World<'_> {
         }
         if let (Some(id), Some((before, left_before)), Ok(outcome)) = (id, before, &ran.answer) {
             let limit = limit.expect("it is of a limiter");
-            let (after, left_after) = peek(&self.keys, limit);
+            let (after, left_after) = self.look(limit, key);
             self.judge.ran(&judge::Ran {
                 id,
                 key,
@@ -274,7 +278,7 @@ impl World<'_> {
     }
 
     /// Records that something ends after this span.
-    fn end_in(&mut self, span_us: u128) {
+    pub(super) fn end_in(&mut self, span_us: u128) {
         let end_us = u64::try_from(span_us).unwrap_or(u64::MAX).saturating_add(self.now_us);
         if end_us < self.plan.heal_us {
             self.ends_us.insert(end_us);
@@ -296,8 +300,13 @@ fn id_of(key: &str) -> Option<&str> {
 pub(super) const OF_LOOKS: usize = IDS.len();
 
 /// Returns the limiter whose callers may share the call of a key.
-pub(super) fn shared_by(key: &str) -> Option<usize> {
+fn shared_by(key: &str) -> Option<usize> {
     limiter_of(key).or((id_of(key) == Some(LOOKED_AT)).then_some(OF_LOOKS))
+}
+
+/// Returns the limiter whose callers may share this call. Those of reservations are for one caller, or for none.
+pub(super) fn limiter_of_call(key: &str, command: &AnyCommand) -> Option<usize> {
+    shared_by(key).filter(|_| command.beside().is_none())
 }
 
 /// Returns whether a command acquires a hold.

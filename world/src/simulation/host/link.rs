@@ -7,14 +7,14 @@ use std::time::Duration;
 use lockage::runtime::Runtime;
 use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
-use lockage_core::{AcquireEach, AnyCommand, Command, Limit};
+use lockage_core::{AcquireAll, AcquireEach, AnyCommand, Command, Decision, Limit};
 use lockage_redis::{Connections, LuaStore, subscriptions};
 
 use super::socket::Connection;
 use super::{Host, Out, Ports, lock};
 use crate::simulation::calls::{Calls, Tracked, Way};
 use crate::simulation::plan::{Link, SERVERS};
-use crate::simulation::wire::shared_by;
+use crate::simulation::wire::limiter_of_call;
 
 /// The stores of a life, one for each server, and the record of their calls.
 pub(super) struct Linked {
@@ -67,20 +67,22 @@ struct Called<'a> {
 }
 
 impl<'a> Called<'a> {
+    /// Begins a call, which callers of limiters may share or not.
     fn begin<'k, C: Command>(
         host: &'a Host,
         link: &'a Linked,
-        each: impl Iterator<Item = (&'k Key, &'k C)> + Clone,
-        patience: Duration,
+        each: impl Iterator<Item = (&'k Key, &'k C)>,
+        (patience, is_shared): (Duration, bool),
     ) -> Self {
         let (node, life) = link.life;
-        let way: Way = (node, life, host.server, each.clone().nth(1).is_some());
+        let all: Vec<_> = each
+            .map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())))
+            .collect();
+        let limiter = |(key, command): &(String, AnyCommand)| limiter_of_call(key, command);
+        let limiters: Vec<_> = all.iter().filter_map(limiter).filter(|_| is_shared).collect();
+        let way: Way = (node, life, host.server, all.len() > 1);
         let mut ports = host.ports();
-        let all = each.clone();
-        let all =
-            all.map(|(key, command)| (key.as_str().to_owned(), AnyCommand::new(command.clone())));
-        let number = link.calls.begin(way, all, ports.now_us);
-        let limiters: Vec<_> = each.filter_map(|(key, _)| shared_by(key.as_str())).collect();
+        let number = link.calls.begin(way, all.into_iter(), ports.now_us);
         if !ports.is_dead {
             ports.out.push(Out::Called { limiters: limiters.clone() });
         }
@@ -96,6 +98,11 @@ impl<'a> Called<'a> {
         self.is_over = true;
         let answer = answer.as_ref().map(|outcome| outcome as &dyn Any);
         self.calls.answered((self.number, index), answer);
+    }
+
+    fn failed(&mut self, index: usize, error: &StoreError) {
+        self.is_over = true;
+        self.calls.answered((self.number, index), Err(error));
     }
 }
 
@@ -124,7 +131,7 @@ impl Linked {
         C: Command<Outcome: Send> + Sync,
     {
         let each = std::iter::once((key, command));
-        let mut called = Called::begin(host, self, each, patience.unwrap_or(Duration::MAX));
+        let mut called = Called::begin(host, self, each, (patience.unwrap_or(Duration::MAX), true));
         let store = self.store(host.server);
         let answer = match patience {
             Some(patience) => called.track(store.execute_within(key, command, patience)).await,
@@ -143,10 +150,31 @@ impl Linked {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let mut called = Called::begin(host, self, calls.iter().copied(), patience);
+        let mut called = Called::begin(host, self, calls.iter().copied(), (patience, true));
         let answers = called.track(self.store(host.server).execute_batch(calls, patience)).await;
         answers.iter().enumerate().for_each(|(index, answer)| called.answered(index, answer));
         answers
+    }
+
+    pub(super) async fn execute_all(
+        &self,
+        host: &Host,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let each = keys.iter().zip(command.requests());
+        let mut called = Called::begin(host, self, each, (patience, false));
+        self.calls.are_together(called.number, command);
+        let store = self.store(host.server);
+        let answer = called.track(store.execute_all(keys, command, patience)).await;
+        for index in 0..keys.len() {
+            match &answer {
+                Ok(decisions) => called.answered(index, &Ok(decisions[index].clone())),
+                Err(error) => called.failed(index, error),
+            }
+        }
+        answer
     }
 
     pub(super) async fn execute_acknowledged<C>(
@@ -160,7 +188,8 @@ impl Linked {
     where
         C: Command<Outcome: Send> + Sync,
     {
-        let mut called = Called::begin(host, self, std::iter::once((key, command)), patience);
+        let each = std::iter::once((key, command));
+        let mut called = Called::begin(host, self, each, (patience, true));
         let store = self.store(host.server);
         let call = store.execute_acknowledged(key, command, replicas, patience);
         match called.track(call).await {

@@ -1,11 +1,12 @@
 //! The store of a process: calls of its world's store, or the shipped one on simulated servers.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
-use lockage_core::{AnyCommand, Command};
+use lockage_core::{AcquireAll, AnyCommand, Command, Decision};
 
 use super::waits::{Batch, Waiting, send};
 use super::{Host, Out};
@@ -76,6 +77,24 @@ impl Store for Host {
             outcomes.push(outcome(waiting).await);
         }
         outcomes
+    }
+
+    fn identity(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.ports).addr())
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<Decision>, StoreError> {
+        if let Some(link) = &self.link {
+            return link.execute_all(self, keys, command, patience).await;
+        }
+        let keys = keys.iter().map(|key| key.as_str().to_owned()).collect();
+        let command = command.clone();
+        outcome(send(&self.ports, |call| Out::RequestAll { call, keys, command })).await
     }
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use super::{Answer, Call, Out, Ports, lock};
-use crate::simulation::wire::{is_acquire, is_of_process, shared_by};
+use crate::simulation::wire::{is_acquire, is_of_process, limiter_of_call};
 
 /// Sleeps for a duration, by the clock of the node.
 pub(super) fn sleep(ports: &Arc<Mutex<Ports>>, duration: Duration) -> Sleep {
@@ -112,7 +112,7 @@ pub(super) fn send(ports: &Arc<Mutex<Ports>>, out: impl FnOnce(u64) -> Out) -> W
     };
     let (of_limiter, tells_clock) = match &out {
         Out::Request { key, command, .. } => {
-            (shared_by(key), is_of_process(key) && is_acquire(command))
+            (limiter_of_call(key, command), is_of_process(key) && is_acquire(command))
         }
         _ => (None, false),
     };

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lockage::limiter::{Adjusted, Origin, RequestId, Reserved};
 use lockage::runtime::Runtime;
 use lockage::{Decision, Error, StoreError, Verdict};
+use lockage_core::Settlement;
 
 use super::{IDS, LONG, Life, micros};
 use crate::simulation::judge::{Answer, Op, Seen};
@@ -130,6 +131,11 @@ impl<P: Place> Life<P> {
             Verb::Reserve { hold_us, actual } => {
                 let request = Request { op: Op::Reserve, ..request };
                 self.reserve(request, micros(hold_us), actual).await;
+            }
+            Verb::All { more } => self.ask_for_all(request, more).await,
+            Verb::Held { hold_us, for_us, is_dropped } => {
+                let request = Request { op: Op::Reserve, ..request };
+                self.ask_and_hold(request, micros(hold_us), micros(for_us), is_dropped).await;
             }
             Verb::Refund => {
                 let changing = self.changing(id, false);
@@ -282,6 +288,60 @@ impl<P: Place> Life<P> {
         let left_us = deadline_us.map(|at_us| at_us.saturating_sub(self.place.clock_us()));
         let decision = decision.clone();
         self.place.saw(Seen::Decided { id, op, cost, since_us, left_us, is_other, decision });
+    }
+
+    /// Asks for two ids in one decision.
+    async fn ask_for_all(&self, request: Request, more: u64) {
+        let Request { id, cost, .. } = request;
+        let each = [(id, cost), ((id + 1) % IDS.len(), more)];
+        each.into_iter().for_each(|(id, cost)| self.asks(id, cost));
+        let requests = each.map(|(id, cost)| self.limiter.request(IDS[id], cost));
+        let all = self.limiter.try_acquire_all(&requests);
+        let all = match self.call(all, |all| all.decisions[0].origin).await {
+            Ok(all) => all,
+            Err(error) => return self.failed_call("ask for all", cost + more, &error),
+        };
+        for ((id, cost), decision) in each.into_iter().zip(&all.decisions) {
+            // One that is not charged, because the other one is denied, is only looked at.
+            let is_charged = all.is_allowed() || !decision.is_allowed();
+            let op = if is_charged { Op::Acquire } else { Op::Peek };
+            self.tell(Request { id, op, cost, ..request }, false, decision);
+        }
+    }
+
+    /// Asks for a reservation, which a guard renews for so long.
+    async fn ask_and_hold(
+        &self,
+        request: Request,
+        hold: Duration,
+        span: Duration,
+        is_dropped: bool,
+    ) {
+        let Request { id, cost, .. } = request;
+        self.asks(id, cost);
+        let held = match self.limiter.hold(IDS[id], cost, hold).await {
+            Ok(Ok(held)) => held,
+            Ok(Err(_)) => return,
+            Err(error) => return self.failed("hold", &error),
+        };
+        self.tell(request, false, held.decision());
+        self.runtime.sleep(span).await;
+        if is_dropped {
+            return;
+        }
+        let request = Request { op: Op::Settle, since_us: self.place.now_us(), ..request };
+        let changing = self.changing(id, false);
+        match held.end().await {
+            // Shadow mode let it through.
+            Ok(None) => {}
+            Ok(Some(Settlement::Expired)) if self.plan.is_calm() => {
+                let what = "a reservation has expired that its guard renews".to_owned();
+                self.place.saw(Seen::Wrong { what });
+            }
+            Ok(Some(settlement)) => self.answered(request, Ok(Answer::Settlement(settlement))),
+            Err(error) => self.failed("end", &error),
+        }
+        drop(changing);
     }
 
     async fn take_turn(&self, request: Request, is_cancelled: bool) {

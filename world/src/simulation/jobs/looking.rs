@@ -116,7 +116,7 @@ impl<P: Place> Life<P> {
     /// was idle is not checked before a call.
     fn silent_calls(&self) -> usize {
         match self.plan.link {
-            Some(link) if link.is_cluster && link.idle_us.is_some() => 3,
+            Some(link) if link.is_cluster && (link.idle_us.is_some() || link.silences > 0) => 3,
             _ => 0,
         }
     }

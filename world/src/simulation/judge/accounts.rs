@@ -88,7 +88,7 @@ struct Share {
 
 impl Accounts {
     pub(super) fn new(plan: &Plan) -> Self {
-        let has_id = |verb| matches!(verb, Verb::Once | Verb::Reserve { .. });
+        let has_id = |verb| matches!(verb, Verb::Once | Verb::Reserve { .. } | Verb::Held { .. });
         Accounts {
             limit: plan.limit,
             other: plan.other,

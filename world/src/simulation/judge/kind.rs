@@ -55,6 +55,8 @@ kinds! {
     ChargedTwice: "D11", "each request is charged once at most, and one that is not done is not charged";
     /// The store, or a share of the limit, has admitted more than the limit allows (E1 to E5).
     Envelope: "E1 to E8", "what is admitted is within the envelope of its limit";
+    /// A request of several in one decision was charged, and another one was not.
+    Partly: "D18", "the requests of one decision are charged together, or none is";
     /// A caller got an answer that the store has not decided.
     Untold: "D11", "callers are told what the store has decided for them, once";
     /// A caller in line was admitted before another one that had joined earlier.

@@ -11,7 +11,9 @@ impl Plan {
     /// Returns how long a reservation is kept at most: for twice as long as it can be settled.
     pub(in crate::simulation) fn longest_reservation_us(&self) -> u64 {
         let holds = self.jobs.iter().map(|job| match job.work {
-            Work::Ask { verb: Verb::Reserve { hold_us, .. }, .. } => 2 * hold_us,
+            Work::Ask {
+                verb: Verb::Reserve { hold_us, .. } | Verb::Held { hold_us, .. }, ..
+            } => 2 * hold_us,
             _ => 0,
         });
         holds.max().unwrap_or_default()

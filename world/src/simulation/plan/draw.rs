@@ -5,8 +5,8 @@ use lockage_core::{Limit, REMEMBERED_REQUESTS};
 
 use super::limits::{calendar, limit_of};
 use super::{
-    End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS, Stored,
-    Terms, Theme, Trouble, Verb, What, Work, Wrong,
+    End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS, SEVERAL,
+    Stored, Terms, Theme, Trouble, Verb, What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
 use crate::simulation::store::{CACHED, DONE, GATE, LOCK, PLACES, TABLE, VALUE};
@@ -17,6 +17,9 @@ impl Plan {
         let mut plan = Plan::without_link(seed);
         plan.reach_by_link(&mut Draw::new(seed, 7));
         plan.leave_idle(&mut Draw::new(seed, 20));
+        if (SEVERAL..LEADERS).contains(&seed) {
+            plan.ask_for_several(&mut Draw::new(seed, 23));
+        }
         if seed >= LEADERS {
             plan.elect(&mut Draw::new(seed, 21));
         }

@@ -8,6 +8,7 @@ mod limits;
 mod link;
 mod runtimes;
 mod served;
+mod several;
 mod sharpen;
 mod smaller;
 
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 pub use leaders::LEADERS;
 pub(super) use link::Link;
+pub use several::SEVERAL;
 
 pub(super) const MILLI: u64 = 1000;
 pub(super) const SECOND: u64 = 1_000_000;
@@ -306,6 +308,16 @@ pub enum Verb {
     Reserve {
         hold_us: u64,
         actual: Option<u64>,
+    },
+    /// Ask for the other id too, with this cost, in one decision.
+    All {
+        more: u64,
+    },
+    /// A reservation that a guard renews, and gives up when it is dropped or ended.
+    Held {
+        hold_us: u64,
+        for_us: u64,
+        is_dropped: bool,
     },
     Refund,
     Penalty,

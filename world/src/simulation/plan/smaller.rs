@@ -111,7 +111,8 @@ const EASE: [fn(&mut Job); 8] = [
         }
     },
     |job| {
-        if let Work::Ask { verb: verb @ Verb::Each { .. }, .. } = &mut job.work {
+        if let Work::Ask { verb: verb @ (Verb::Each { .. } | Verb::All { .. }), .. } = &mut job.work
+        {
             *verb = Verb::Acquire { wait_us: 0 };
         }
     },

@@ -2,10 +2,10 @@
 //! in parallel.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use lockage_core::{AnyCommand, ScriptId};
-use lockage_lua::{REWRITE, SHARDED_CHANNELS, Script, batch_script, script};
+use lockage_core::{AnyCommand, AnyOutcome, ScriptId};
+use lockage_lua::{REWRITE, SHARDED_CHANNELS, Script, all_script, batch_script, script};
 use lockage_redis::Reply;
 use lockage_sim::store::sha1_hex;
 
@@ -16,10 +16,12 @@ use crate::simulation::rare::Rare;
 use crate::simulation::store::Ran;
 
 /// The purpose of a script.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Known {
     One(&'static Script),
     Many(&'static Script),
+    /// For one decision on several keys, all of which take this script.
+    All(ScriptId, Arc<Script>),
     Rewrite,
     Sharded,
 }
@@ -39,6 +41,9 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
         let (one, many) = (script(id), batch_script(id));
         add(one.digest(), one.source(), Known::One(one));
         add(many.digest(), many.source(), Known::Many(many));
+        let all = all_script(&[id]);
+        let (digest, source) = (all.digest().to_owned().leak(), all.source().to_owned().leak());
+        add(digest, source, Known::All(id, all));
     }
     for (text, known) in [(REWRITE, Known::Rewrite), (SHARDED_CHANNELS, Known::Sharded)] {
         add(sha1_hex(text.as_bytes()).leak(), text, known);
@@ -218,7 +223,7 @@ impl World<'_> {
         let keys: Vec<String> =
             keys.iter().map(|key| String::from_utf8_lossy(key).into_owned()).collect();
         let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-        match SCRIPTS.by_digest[digest] {
+        match SCRIPTS.by_digest[digest].clone() {
             Known::Sharded => Ok(Reply::Integer(i64::from(self.servers().link.is_sharded))),
             Known::Rewrite => self.on_keys(talk, |world| {
                 let server = server_of(talk.node);
@@ -228,6 +233,7 @@ impl World<'_> {
             }),
             Known::One(script) => self.one(talk, script.id(), &keys, &arguments),
             Known::Many(script) => self.many(talk, script, &keys, &arguments),
+            Known::All(id, script) => self.all(talk, (id, &script), &keys, &arguments),
         }
     }
 
@@ -297,6 +303,51 @@ impl World<'_> {
             }
             if is_part {
                 world.rare.saw(Rare::BatchCut);
+            }
+            Ok(reply)
+        })
+    }
+
+    /// Runs the requests of one decision.
+    fn all(
+        &mut self,
+        talk: &Conversation,
+        (id, script): (ScriptId, &Script),
+        keys: &[String],
+        arguments: &[&[u8]],
+    ) -> Result<Reply, Fault> {
+        let Some((head, mut rest)) = arguments.split_first() else {
+            return fault(Kind::Error, "a decision on several keys has no arguments".to_owned());
+        };
+        let mut calls = Vec::with_capacity(keys.len());
+        for (key, how) in keys.iter().zip(head.chunks(2)) {
+            let [1, count] = *how else {
+                return fault(Kind::Error, format!("{how:?} is of no script of {id:?} alone"));
+            };
+            let Some((own, others)) = rest.split_at_checked(count.into()) else {
+                return fault(Kind::Error, "a decision has too few arguments".to_owned());
+            };
+            calls.push(self.caller(talk, key, id, own)?.0);
+            rest = others;
+        }
+        let together = talk.call.and_then(|call| self.servers().calls.together(call));
+        let Some(command) = together.filter(|_| calls.len() == keys.len() && rest.is_empty())
+        else {
+            return fault(Kind::Untold, format!("a decision on {keys:?}, which nobody asked for"));
+        };
+        let server = server_of(talk.node);
+        let own: Vec<String> = keys.iter().map(|key| on_server(server, key.clone())).collect();
+        self.on_keys(talk, |world| {
+            let reply = world.keys.eval(script.source(), &own, arguments, world.now_us)?;
+            if matches!(reply, Reply::Error(_)) {
+                return Ok(reply);
+            }
+            let caller = (talk.from, talk.sent_us, world.keys.is_old(talk.from.node));
+            let answer = world.run_all(caller, &own, &command, Some(&reply))?;
+            for (index, call) in calls.into_iter().enumerate() {
+                let decision = answer.as_ref().ok().map(|all| all[index].clone());
+                let ran = decision.map(|decision| Box::new(decision) as AnyOutcome);
+                world.servers().calls.ran(call, ran)?;
             }
             Ok(reply)
         })
