@@ -55,13 +55,20 @@ EXCUSED = {
     "locks/handle.rs: self.ask(&attempt, request, next, later_than).await":
         "an acquire is too late for the store once at most: its answer tells the store's time",
     "runtime/mod.rs: std::future::pending().await": "a runtime of unit tests",
+    "limiter/acquire_all.rs: self.all(requests, Some((request, window))).await":
+        "its id is the caller's; the limiter's own ids are reached",
+    "limiter/held.rs: self.hold_for(id, Acquire::by_part(self.source.nominal(), cost)?, hold).await":
+        "no world asks by part",
+    "limiter/held.rs: self.settle(actual).await": "no world asks by part",
     "locks/guard.rs: std::future::pending::<()>().await;": "it ends with the wait around it, at which it is counted",
     "limiter/limit_source.rs: Ok(outcome) => self.settled(followed, store, key, command, outcome).await,":
         "a batch meets a stored calendar window that its default is not, and the process ends right then",
 }
 
 # Points of tasks in the background, which are no job's: they end with their process.
-TASKS = ("locks/task.rs", "limiter/coalesce/driver.rs", "limiter/coalesce/mod.rs: Box::pin(async move { send(",
+TASKS = ("locks/task.rs", "limiter/held.rs: _ = select(ended, ", "limiter/held.rs: runtime.sleep(pause)",
+         "limiter/held.rs: _ = limiter.change(", "limiter/verbs.rs: self.source.execute(&self.store, &key, &command)",
+         "limiter/coalesce/driver.rs", "limiter/coalesce/mod.rs: Box::pin(async move { send(",
          "limiter/coalesce/mod.rs: [(subject, command)] =>", "limiter/coalesce/mod.rs: _ => Box::pin(send_batch(",
          "limiter/coalesce/mod.rs: let answers = source.execute_batch(",
          "limiter/limit_source.rs: return batch(", "limiter/limit_source.rs: for ((key, command), outcome) in",

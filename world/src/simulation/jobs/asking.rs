@@ -133,9 +133,10 @@ impl<P: Place> Life<P> {
                 self.reserve(request, micros(hold_us), actual).await;
             }
             Verb::All { more } => self.ask_for_all(request, more).await,
-            Verb::Held { hold_us, for_us, is_dropped } => {
+            Verb::Held { hold_us, for_us, is_dropped, actual } => {
                 let request = Request { op: Op::Reserve, ..request };
-                self.ask_and_hold(request, micros(hold_us), micros(for_us), is_dropped).await;
+                let spans = (micros(hold_us), micros(for_us));
+                self.ask_and_hold(request, spans, is_dropped, actual).await;
             }
             Verb::Refund => {
                 let changing = self.changing(id, false);
@@ -313,12 +314,12 @@ impl<P: Place> Life<P> {
     async fn ask_and_hold(
         &self,
         request: Request,
-        hold: Duration,
-        span: Duration,
+        (hold, span): (Duration, Duration),
         is_dropped: bool,
+        actual: Option<u64>,
     ) {
         let Request { id, cost, .. } = request;
-        self.asks(id, cost);
+        self.asks(id, cost.max(actual.unwrap_or_default()));
         let held = match self.limiter.hold(IDS[id], cost, hold).await {
             Ok(Ok(held)) => held,
             Ok(Err(_)) => return,
@@ -329,9 +330,14 @@ impl<P: Place> Life<P> {
         if is_dropped {
             return;
         }
-        let request = Request { op: Op::Settle, since_us: self.place.now_us(), ..request };
+        let (cost, since_us) = (actual.unwrap_or(cost), self.place.now_us());
+        let request = Request { op: Op::Settle, cost, since_us, ..request };
         let changing = self.changing(id, false);
-        match held.end().await {
+        let settled = match actual {
+            Some(actual) => held.commit(actual).await,
+            None => held.end().await,
+        };
+        match settled {
             // Shadow mode let it through.
             Ok(None) => {}
             Ok(Some(Settlement::Expired)) if self.plan.is_calm() => {

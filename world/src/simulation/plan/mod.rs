@@ -313,11 +313,12 @@ pub enum Verb {
     All {
         more: u64,
     },
-    /// A reservation that a guard renews, and gives up when it is dropped or ended.
+    /// A reservation that a guard renews, until it is settled with `actual` or as it is, or dropped.
     Held {
         hold_us: u64,
         for_us: u64,
         is_dropped: bool,
+        actual: Option<u64>,
     },
     Refund,
     Penalty,

@@ -20,9 +20,10 @@ impl Plan {
             let (for_us, more) = (self.span(draw), draw.between(1, 3));
             let hold_us = self.span(draw).max(2 * self.timeout_us);
             let is_dropped = draw.chance(500);
+            let actual = draw.chance(300).then(|| draw.between(0, 4));
             let drawn = match draw.between(0, 3) {
                 0 | 1 if may_be_together => Verb::All { more },
-                2 => Verb::Held { hold_us, for_us, is_dropped },
+                2 => Verb::Held { hold_us, for_us, is_dropped, actual },
                 _ => continue,
             };
             if let Work::Ask { verb, .. } = &mut self.jobs[index].work
