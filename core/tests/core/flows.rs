@@ -97,8 +97,8 @@ fn a_call_is_repeated_as_long_as_another_one_begins_before_its_end() {
     assert_eq!(sleep(left), None);
     assert_eq!(sleep(left + 1), Some(first));
     // Without a quarter, its answer might be missed, and it would be known no longer that it did not run.
-    assert_eq!(sleep_after(Failure::NotDone, left + 250), Some(first));
-    assert_eq!(sleep_after(Failure::NotDone, left + 249), None);
+    assert_eq!(sleep_after(Failure::NotDone, left + 251), Some(first));
+    assert_eq!(sleep_after(Failure::NotDone, left + 250), None);
     assert_eq!(Retry::new(ms(0), ms(1_000), true).patience(ms(0)), ms(250));
     assert_eq!(Retry::new(ms(0), ms(1_000), true).patience(ms(900)), ms(100));
     assert_eq!(Retry::new(ms(0), ms(1_000), false).patience(ms(0)), ms(1_000));
