@@ -1,15 +1,16 @@
 //! Programs that ask a limiter.
 
+mod reserving;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockage::limiter::{Adjusted, Origin, RequestId, Reserved};
+use lockage::limiter::{Adjusted, Origin, RequestId};
 use lockage::runtime::Runtime;
 use lockage::{Decision, Error, StoreError, Verdict};
-use lockage_core::Settlement;
 
 use super::{IDS, LONG, Life, micros};
 use crate::simulation::judge::{Answer, Op, Seen};
@@ -308,95 +309,6 @@ impl<P: Place> Life<P> {
             let op = if is_charged { Op::Acquire } else { Op::Peek };
             self.tell(Request { id, op, cost, ..request }, false, decision);
         }
-    }
-
-    /// Asks for a reservation, which a guard renews for so long.
-    async fn ask_and_hold(
-        &self,
-        request: Request,
-        (hold, span): (Duration, Duration),
-        is_dropped: bool,
-        actual: Option<u64>,
-    ) {
-        let Request { id, cost, .. } = request;
-        self.asks(id, cost.max(actual.unwrap_or_default()));
-        let held = match self.limiter.hold(IDS[id], cost, hold).await {
-            Ok(Ok(held)) => held,
-            Ok(Err(_)) => return,
-            Err(error) => return self.failed("hold", &error),
-        };
-        self.tell(request, false, held.decision());
-        self.runtime.sleep(span).await;
-        if is_dropped {
-            return;
-        }
-        let (cost, since_us) = (actual.unwrap_or(cost), self.place.now_us());
-        let request = Request { op: Op::Settle, cost, since_us, ..request };
-        let changing = self.changing(id, false);
-        let settled = match actual {
-            Some(actual) => held.commit(actual).await,
-            None => held.end().await,
-        };
-        match settled {
-            // Shadow mode let it through.
-            Ok(None) => {}
-            Ok(Some(Settlement::Expired)) if self.plan.is_calm() => {
-                let what = "a reservation has expired that its guard renews".to_owned();
-                self.place.saw(Seen::Wrong { what });
-            }
-            Ok(Some(settlement)) => self.answered(request, Ok(Answer::Settlement(settlement))),
-            Err(error) => self.failed("end", &error),
-        }
-        drop(changing);
-    }
-
-    async fn take_turn(&self, request: Request, is_cancelled: bool) {
-        let Request { id, cost, .. } = request;
-        self.asks(id, cost);
-        let turn = self.call(self.limiter.take_turn(IDS[id], cost), |it| it.decision.origin).await;
-        let turn = match turn {
-            Ok(turn) => turn,
-            Err(error) => return self.failed("take a turn", &error),
-        };
-        self.tell(request, false, &turn.decision);
-        let Some(ticket) = turn.ticket else { return };
-        self.runtime.sleep(turn.decision.turn_after / 2).await;
-        if is_cancelled {
-            let since_us = self.place.now_us();
-            let changing = self.changing(id, false);
-            let answer = self.limiter.cancel_turn(IDS[id], ticket).await.map(Answer::Cancellation);
-            self.answered(Request { op: Op::CancelTurn, cost: 0, since_us, ..request }, answer);
-            drop(changing);
-        }
-    }
-
-    async fn reserve(&self, request: Request, hold: Duration, actual: Option<u64>) {
-        let Request { id, cost, since_us, .. } = request;
-        self.asks(id, cost.max(actual.unwrap_or_default()));
-        let Reserved { decision, reservation, .. } =
-            match self.limiter.reserve(IDS[id], cost, hold).await {
-                Ok(reserved) => reserved,
-                Err(error) => return self.failed("reserve", &error),
-            };
-        self.tell(request, false, &decision);
-        let (Some(reservation), Some(actual)) = (reservation, actual) else { return };
-        // Some are settled in time, and some at the very end.
-        let at = [hold / 4, hold / 2, hold][self.place.draw(2) as usize];
-        self.runtime.sleep(at).await;
-        self.place.saw(Seen::Settles { cost, actual });
-        let settles =
-            Request { op: Op::Settle, cost: actual, since_us: self.place.now_us(), ..request };
-        let changing = self.changing(id, false);
-        let settlement = match actual {
-            0 => self.limiter.cancel(IDS[id], &reservation).await,
-            actual => self.limiter.commit(IDS[id], &reservation, actual).await,
-        };
-        if let Ok(settlement) = &settlement {
-            let settlement = settlement.clone();
-            self.place.saw(Seen::Settled { id, reservation, since_us, actual, settlement });
-        }
-        self.answered(settles, settlement.map(Answer::Settlement));
-        drop(changing);
     }
 
     async fn store_limit(&self, id: usize, which: u64, since_us: u64) {

@@ -1,4 +1,4 @@
-//! Requests for several ids in one decision, and requests that last, drawn from a stream of their own.
+//! Requests for several ids in one decision, requests that last, and limits in flight, drawn from a stream of their own.
 
 use super::{Options, Plan, Verb, Work};
 use crate::simulation::draw::Draw;
@@ -32,5 +32,26 @@ impl Plan {
                 *verb = drawn;
             }
         }
+        if draw.chance(300) {
+            self.limit_in_flight(draw);
+        }
+    }
+
+    /// Limits what is in flight, with a lease that no reservation outlasts.
+    fn limit_in_flight(&mut self, draw: &mut Draw) {
+        let holds = self.works().filter_map(|work| match work {
+            Work::Ask {
+                verb: Verb::Reserve { hold_us, .. } | Verb::Held { hold_us, .. }, ..
+            } => Some(hold_us),
+            _ => None,
+        });
+        let longest_us = holds.max().unwrap_or(0);
+        let least_us = longest_us.max(2 * self.timeout_us);
+        let lease_us = least_us + draw.one_of(&[0, 1, self.timeout_us]);
+        let places = format!("in-flight {} lease {lease_us}us", draw.between(1, 6));
+        let beside = if draw.chance(300) { " + token-bucket 12/s burst 12" } else { "" };
+        self.limit = format!("{places}{beside}").parse().expect("a limit");
+        // Permits in flight are not taken ahead.
+        self.options.prefetch = None;
     }
 }
