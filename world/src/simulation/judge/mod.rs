@@ -10,6 +10,7 @@ mod latches;
 mod leaders;
 mod lines;
 mod local;
+mod places;
 mod replies;
 mod runtimes;
 mod seen;
@@ -33,6 +34,7 @@ pub(super) use latches::LatchChange;
 use latches::Latches;
 use leaders::Leaders;
 use lines::Lines;
+use places::Places;
 pub(in crate::simulation) use replies::HolderAnswer;
 use replies::Replies;
 use runtimes::Runtimes;
@@ -103,6 +105,7 @@ pub(super) struct Judge {
     /// How many replicas have the store's answers to a node, and when.
     replicated: Vec<(usize, u64, u32)>,
     lines: Lines,
+    places: Places,
     breakers: Breakers,
     /// When the store last forgot something, or its clock was set.
     shaken_us: Option<u64>,
@@ -123,6 +126,7 @@ impl Judge {
             runtimes: Runtimes::new(plan),
             replicated: Vec::new(),
             lines: Lines::new(plan),
+            places: Places::new(plan),
             breakers: Breakers::new(plan),
             shaken_us: None,
         }
@@ -184,6 +188,8 @@ impl Judge {
                 self.accounts.waits(life, false, now_us);
                 return self.lines.leaves((life.0, life.1, id), caller, is_admitted, now_us);
             }
+            Seen::TakesPlaces { id, cost } => return self.places.takes(id, cost),
+            Seen::LeavesPlaces { id, cost } => self.places.leaves(id, cost),
             Seen::Overdue { id, by_us } => {
                 return self.accounts.overdue(id, by_us, longest_us, &self.exempt);
             }

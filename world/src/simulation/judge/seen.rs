@@ -59,6 +59,15 @@ pub enum Seen {
         caller: usize,
         is_admitted: bool,
     },
+    /// Its guard holds this many places in flight, or is about to give them back.
+    TakesPlaces {
+        id: usize,
+        cost: u64,
+    },
+    LeavesPlaces {
+        id: usize,
+        cost: u64,
+    },
     /// It begins to change the charges of an id, or also its earlier grants.
     Changes {
         id: usize,

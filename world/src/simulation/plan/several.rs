@@ -32,8 +32,10 @@ impl Plan {
                 *verb = drawn;
             }
         }
-        if draw.chance(300) {
-            self.limit_in_flight(draw);
+        match draw.between(0, 9) {
+            0..=2 => self.limit_in_flight(draw),
+            3 => self.fill_places(draw),
+            _ => {}
         }
     }
 
@@ -48,10 +50,27 @@ impl Plan {
         let longest_us = holds.max().unwrap_or(0);
         let least_us = longest_us.max(2 * self.timeout_us);
         let lease_us = least_us + draw.one_of(&[0, 1, self.timeout_us]);
-        let places = format!("in-flight {} lease {lease_us}us", draw.between(1, 6));
-        let beside = if draw.chance(300) { " + token-bucket 12/s burst 12" } else { "" };
-        self.limit = format!("{places}{beside}").parse().expect("a limit");
+        // Alone: what a settlement gives back of places and charges to rates is two numbers, and accounts have one.
+        let limit = format!("in-flight {} lease {lease_us}us", draw.between(1, 6));
+        self.limit = limit.parse().expect("a limit");
         // Permits in flight are not taken ahead.
         self.options.prefetch = None;
+    }
+
+    /// Few places are held for several leases by some, while others ask for them, and nothing goes wrong.
+    fn fill_places(&mut self, draw: &mut Draw) {
+        self.calm_down(draw);
+        self.options = Options::default();
+        let lease_us = draw.between(2, 5) * self.timeout_us;
+        let limit = format!("in-flight {} lease {lease_us}us", draw.between(1, 3));
+        self.limit = limit.parse().expect("a limit");
+        for job in &mut self.jobs {
+            if let Work::Ask { id, cost, verb, times, every_us } = &mut job.work {
+                let (for_us, is_dropped) = (draw.between(1, 3 * lease_us), draw.chance(500));
+                *verb = Verb::Held { hold_us: lease_us, for_us, is_dropped, actual: None };
+                (*id, *cost, *times, *every_us) = (0, 1, 3, draw.one_of(&[0, 1, lease_us / 3]));
+                job.at_us = draw.between(0, lease_us);
+            }
+        }
     }
 }

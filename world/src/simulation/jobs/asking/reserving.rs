@@ -11,6 +11,20 @@ use crate::simulation::jobs::{IDS, Life};
 use crate::simulation::judge::{Answer, Op, Seen};
 use crate::simulation::place::Place;
 
+/// Places in flight, until they are given back.
+struct InFlight<'a, P: Place> {
+    place: &'a P,
+    id: usize,
+    cost: u64,
+}
+
+impl<P: Place> Drop for InFlight<'_, P> {
+    fn drop(&mut self) {
+        let InFlight { place, id, cost } = *self;
+        place.saw(Seen::LeavesPlaces { id, cost });
+    }
+}
+
 impl<P: Place> Life<P> {
     /// Asks for a reservation, which a guard renews for so long.
     pub(super) async fn ask_and_hold(
@@ -28,19 +42,23 @@ impl<P: Place> Life<P> {
             Err(error) => return self.failed("hold", &error),
         };
         self.tell(request, false, held.decision());
+        self.place.saw(Seen::TakesPlaces { id, cost });
+        let in_flight = InFlight { place: &self.place, id, cost };
         self.runtime.sleep(span).await;
+        drop(in_flight);
         if is_dropped {
             return;
         }
         let (cost, since_us) = (actual.unwrap_or(cost), self.place.now_us());
         let request = Request { op: Op::Settle, cost, since_us, ..request };
-        let changing = self.changing(id, false);
+        // There is nothing to settle where shadow mode let it through.
+        let is_reserved = held.decision().shadow.is_none();
+        let changing = is_reserved.then(|| self.changing(id, false));
         let settled = match actual {
             Some(actual) => held.commit(actual).await,
             None => held.end().await,
         };
         match settled {
-            // Shadow mode let it through.
             Ok(None) => {}
             Ok(Some(Settlement::Expired)) if self.plan.is_calm() => {
                 let what = "a reservation has expired that its guard renews".to_owned();
