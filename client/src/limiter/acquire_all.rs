@@ -11,6 +11,7 @@ use lockage_core::{
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
 use super::circuit_breaker::{Breaker, Report};
+use super::denials::Ticket;
 use super::fallback::Fallback;
 use super::limit_source::LimitSource;
 use super::options::Options;
@@ -97,7 +98,7 @@ impl<S: Store> Limiter<S> {
     /// The call has a request id if any of the limiters has them, and one circuit breaker: of this limiter, or the first that
     /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a fallback, these decide; a request that one of them denies
     /// leaves the others of this process uncharged too. The call passes permits that were taken ahead, known denials,
-    /// coalescing, and callers in line.
+    /// coalescing, and callers in line; a deny cache learns from its answers.
     ///
     /// # Errors
     /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
@@ -167,10 +168,16 @@ impl<S: Store> Limiter<S> {
                 None => acquire,
             });
         }
-        match self.ask_all(&keys, &AcquireAll::new(each)?, breaker).await {
-            Err(error) if error.is_absence() => fall_back(requests, &keys, error),
-            decided => Ok(decided?),
+        let of_keys = || requests.iter().zip(&keys);
+        let tickets: Vec<_> = of_keys().map(|(request, key)| request.ticket(key)).collect();
+        let decisions = match self.ask_all(&keys, &AcquireAll::new(each)?, breaker).await {
+            Err(error) if error.is_absence() => return fall_back(requests, &keys, error),
+            decided => decided?,
+        };
+        for (((request, key), ticket), decision) in of_keys().zip(tickets).zip(&decisions) {
+            request.learn(key, ticket, decision);
         }
+        Ok(decisions)
     }
 
     async fn ask_all(
@@ -190,6 +197,17 @@ impl<S: Store> Limiter<S> {
 }
 
 impl Request<'_> {
+    fn ticket(&self, key: &Key) -> Option<Ticket> {
+        Some(self.options.deny_cache.as_ref()?.ticket(key))
+    }
+
+    /// Lets the deny cache learn from the store's answer, though it was not asked.
+    fn learn(&self, key: &Key, ticket: Option<Ticket>, decision: &Decision) {
+        if let (Some(denials), Some(ticket)) = (&self.options.deny_cache, ticket) {
+            denials.learn(key, self.source, ticket, &self.cost, decision);
+        }
+    }
+
     fn acquire(&self, store: usize) -> Result<Acquire, Error> {
         let conflict = |with| ConfigError::Conflict { what: "one decision on several ids", with };
         let limit = self.source.limit().ok_or(conflict("a stored limit"))?;

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lockage::limiter::{Cost, CostError, Denied, Fallback, Origin, RequestId, StoredLimits};
+use lockage::limiter::{
+    Cost, CostError, Denied, DenyCache, Fallback, Origin, RequestId, StoredLimits,
+};
 use lockage::observer::{DecisionEvent, Observer};
 use lockage::runtime::Tokio;
 use lockage::store::Command;
@@ -197,6 +199,25 @@ async fn a_store_that_decides_on_one_key_says_so() {
     let refused = limiter.try_acquire_all(&[limiter.request("a", 1)]).await.unwrap_err();
     assert!(matches!(refused, Error::Store(StoreError::Misconfigured(_))), "{refused:?}");
     assert!(refused.to_string().contains("one key at a time"), "{refused}");
+}
+
+/// D1: a process that sees a request admitted forgets the denial that it knows of it, and a denial is known.
+#[tokio::test(start_paused = true)]
+async fn a_deny_cache_learns_from_the_answers() {
+    let store = RetryStore::new(paused_memory(), Tokio, SECOND);
+    let other = Limiter::new(store.clone(), limit("fixed-window 5/min"));
+    let own = other.clone().with_deny_cache(DenyCache::new(10)).unwrap();
+    let ask = async |cost| own.try_acquire("a", cost).await.unwrap();
+    assert!(other.block("a", 60 * SECOND).await.unwrap().amount > 0);
+    assert_eq!(ask(1).await.origin, Origin::Store);
+    assert_eq!(ask(1).await.origin, Origin::DenyCache);
+    assert!(other.unblock("a").await.unwrap().amount > 0);
+    let all = own.try_acquire_all(&[own.request("a", 3), own.request("b", 1)]).await.unwrap();
+    assert!(all.is_allowed());
+    assert!(ask(1).await.is_allowed());
+    let all = own.try_acquire_all(&[own.request("a", 2), own.request("b", 1)]).await.unwrap();
+    assert!(!all.is_allowed());
+    assert_eq!(ask(2).await.origin, Origin::DenyCache);
 }
 
 /// While the store is away the fallbacks decide, if all have one: all are charged in this process, or none.

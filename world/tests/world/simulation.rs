@@ -74,7 +74,7 @@ fn plays_from(start: u64) -> Results {
 }
 
 /// Worlds that failed once, and the reasons.
-const FAILED_ONCE: [(&str, &[u64]); 73] = [
+const FAILED_ONCE: [(&str, &[u64]); 74] = [
     // In the store on Redis.
     (
         "D11: a request that followed a reply after its call's time was not sent, and its call of a batch was unknown",
@@ -164,6 +164,10 @@ const FAILED_ONCE: [(&str, &[u64]); 73] = [
     (
         "L7: a failover and a clock that was set back gave an invalidation a token below that of an older value",
         &[323_816_859_166],
+    ),
+    (
+        "D1: a deny cache did not learn from a decision on several ids that its denial was over",
+        &[305_420_115_192_670],
     ),
     // In the judge.
     ("L8: calls that their callers did not poll in time counted as failed", &[398_350_257_879]),
