@@ -1,15 +1,16 @@
 //! Places in flight, as their holders see them (E9): while all is well, no more are held at once than the limit has.
 
+use std::collections::BTreeMap;
+
 use lockage_core::Limit;
 
-use super::{Fault, Kind, fault};
-use crate::simulation::jobs::IDS;
+use super::kind::{Fault, Kind, fault};
 use crate::simulation::plan::{Plan, Verb};
 
 pub(super) struct Places {
     /// The places of each id, where nothing takes them from their holders.
     most: Option<u64>,
-    held: [u64; IDS.len()],
+    held: BTreeMap<usize, u64>,
 }
 
 impl Places {
@@ -27,21 +28,22 @@ impl Places {
             Limit::InFlight(part) => Some(part.limit()),
             _ => None,
         });
-        Places { most: most.filter(|_| is_kept), held: Default::default() }
+        Places { most: most.filter(|_| is_kept), held: BTreeMap::new() }
     }
 
     pub(super) fn takes(&mut self, id: usize, cost: u64) -> Result<(), Fault> {
-        self.held[id] += cost;
+        let held = self.held.entry(id).or_default();
+        *held += cost;
         match self.most {
-            Some(most) if self.held[id] > most => {
-                let what = format!("{} places of `{}` are held at once", self.held[id], IDS[id]);
-                fault(Kind::Envelope, what)
+            Some(most) if *held > most => {
+                fault(Kind::Envelope, format!("{held} places of id {id} are held at once"))
             }
             _ => Ok(()),
         }
     }
 
     pub(super) fn leaves(&mut self, id: usize, cost: u64) {
-        self.held[id] = self.held[id].saturating_sub(cost);
+        let held = self.held.entry(id).or_default();
+        *held = held.saturating_sub(cost);
     }
 }
