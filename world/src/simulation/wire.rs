@@ -95,6 +95,33 @@ impl World<'_> {
         self.now_us < self.away_until_us[server]
     }
 
+    /// Returns whether a call does not reach its server; then its caller, who may be gone, may get an error.
+    pub(super) fn misses(&mut self, server: usize, from: From) -> bool {
+        let is_away = self.is_away(server);
+        if is_away && self.draw.chance(500) {
+            self.reply(from, Err(StoreError::NotDone("the store is away".into())));
+        }
+        is_away
+    }
+
+    /// Does something on the primary that answers a node: it may be the old one.
+    pub(super) fn on_primary<T>(
+        &mut self,
+        node: usize,
+        does: impl FnOnce(&mut Self, bool) -> Result<T, Fault>,
+    ) -> Result<T, Fault> {
+        let is_old = self.keys.is_old(node);
+        if is_old {
+            self.rare.saw(Rare::OldPrimary);
+            self.keys.swap();
+        }
+        let done = does(self, is_old);
+        if is_old {
+            self.keys.swap();
+        }
+        done
+    }
+
     pub(super) fn subscribe(&mut self, from: From, channel: String) {
         let Node { life, host, .. } = &self.nodes[from.node];
         // A call on a connection that has broken meanwhile is lost with it.
@@ -135,26 +162,16 @@ impl World<'_> {
         key: String,
         command: &AnyCommand,
     ) -> Result<(), Fault> {
-        if self.is_away(server) {
-            // The caller may be gone.
-            if self.draw.chance(500) {
-                self.reply(from, Err(StoreError::NotDone("the store is away".into())));
-            }
+        if self.misses(server, from) {
             return Ok(());
         }
         let asked = key.clone();
         let key = on_server(server, key);
-        let is_old = self.keys.is_old(from.node);
-        if is_old {
-            self.rare.saw(Rare::OldPrimary);
-            self.keys.swap();
-        }
-        let ran = self.run((from, sent_us, is_old), &key, command, None);
-        if is_old {
-            self.keys.swap();
-        }
-        let Ran { answer, message } = ran?;
+        let Ran { answer, message } = self.on_primary(from.node, |world, is_old| {
+            world.run((from, sent_us, is_old), &key, command, None)
+        })?;
         if let Some(message) = message {
+            let is_old = self.keys.is_old(from.node);
             let listens = self
                 .subscribed
                 .iter()
@@ -251,25 +268,10 @@ impl World<'_> {
                 self.judge.values.written(now_us);
             }
         }
-        if let (Some(id), Some((before, left_before)), Ok(outcome)) = (id, before, &ran.answer) {
+        if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
             let limit = limit.expect("it is of a limiter");
-            let (after, left_after) = self.look(limit, key);
-            self.judge.ran(&judge::Ran {
-                id,
-                key,
-                life: (from.node, from.life),
-                is_old,
-                sent_us,
-                now_us,
-                clock_us: self.keys.time(now_us).as_micros(),
-                command,
-                outcome,
-                before: &before,
-                left: [left_before, left_after],
-            })?;
-            if let Verdict::Denied { retry_after, .. } = after.verdict {
-                self.end_in(retry_after.as_micros());
-            }
+            let caller = (from, sent_us, is_old);
+            self.ran_on_limiter(caller, (id, key, limit), (command, outcome), &before)?;
         }
         if id.is_none() && self.plan.network.aimed > 0 {
             self.end_in(u128::from(self.plan.lease_us));
@@ -277,8 +279,36 @@ impl World<'_> {
         Ok(ran)
     }
 
+    /// Reports to the judge what a command did on the key of a limiter. Returns the permits that remain.
+    pub(super) fn ran_on_limiter(
+        &mut self,
+        (from, sent_us, is_old): (From, u64, bool),
+        (id, key, limit): (usize, &str, Limit),
+        (command, outcome): (&AnyCommand, &AnyOutcome),
+        (before, left_before): &(Decision, u64),
+    ) -> Result<u64, Fault> {
+        let (after, left_after) = self.look(limit, key);
+        self.judge.ran(&judge::Ran {
+            id,
+            key,
+            life: (from.node, from.life),
+            is_old,
+            sent_us,
+            now_us: self.now_us,
+            clock_us: self.keys.time(self.now_us).as_micros(),
+            command,
+            outcome,
+            before,
+            left: [*left_before, left_after],
+        })?;
+        if let Verdict::Denied { retry_after, .. } = after.verdict {
+            self.end_in(retry_after.as_micros());
+        }
+        Ok(left_after)
+    }
+
     /// Records that something ends after this span.
-    pub(super) fn end_in(&mut self, span_us: u128) {
+    fn end_in(&mut self, span_us: u128) {
         let end_us = u64::try_from(span_us).unwrap_or(u64::MAX).saturating_add(self.now_us);
         if end_us < self.plan.heal_us {
             self.ends_us.insert(end_us);
@@ -304,9 +334,20 @@ fn shared_by(key: &str) -> Option<usize> {
     limiter_of(key).or((id_of(key) == Some(LOOKED_AT)).then_some(OF_LOOKS))
 }
 
-/// Returns the limiter whose callers may share this call. Those of reservations are for one caller, or for none.
+/// Returns the limiter whose callers wait for this call. Reservations are renewed and settled also for guards that are gone.
 pub(super) fn limiter_of_call(key: &str, command: &AnyCommand) -> Option<usize> {
-    shared_by(key).filter(|_| command.beside().is_none())
+    shared_by(key).filter(|_| !is_of_guards(command))
+}
+
+/// Returns whether a command renews or settles a reservation.
+fn is_of_guards(command: &AnyCommand) -> bool {
+    let call = command.encode_text();
+    let is_renewal = call.arguments().last().is_some_and(|last| last.starts_with(b"="));
+    match call.script() {
+        ScriptId::LimiterSettle => true,
+        ScriptId::LimiterReserve => is_renewal,
+        _ => false,
+    }
 }
 
 /// Returns whether a command acquires a hold.

@@ -422,7 +422,7 @@ impl Accounts {
         // that alternates between both.
         match self.limit.share(self.nodes) {
             _ if exempt.is(Exempt::LimitOfShare, !self.is_one_limit) => Ok(()),
-            Ok(share) => within(share, charges.iter().rev().copied()),
+            Ok(share) => within(share.parts(), charges.iter().rev().copied()),
             Err(_) => fault(Kind::Envelope, "there is no share".to_owned()),
         }
     }

@@ -50,9 +50,9 @@ impl Plan {
         let longest_us = holds.max().unwrap_or(0);
         let least_us = longest_us.max(2 * self.timeout_us);
         let lease_us = least_us + draw.one_of(&[0, 1, self.timeout_us]);
-        // Alone: what a settlement gives back of places and charges to rates is two numbers, and accounts have one.
-        let limit = format!("in-flight {} lease {lease_us}us", draw.between(1, 6));
-        self.limit = limit.parse().expect("a limit");
+        let places = format!("in-flight {} lease {lease_us}us", draw.between(1, 6));
+        let beside = if draw.chance(300) { " + token-bucket 12/s burst 12" } else { "" };
+        self.limit = format!("{places}{beside}").parse().expect("a limit");
         // Permits in flight are not taken ahead.
         self.options.prefetch = None;
     }

@@ -243,18 +243,12 @@ impl World<'_> {
         talk: &Conversation,
         does: impl FnOnce(&mut Self) -> Result<T, Fault>,
     ) -> Result<T, Fault> {
-        let is_old = self.keys.is_old(talk.from.node);
-        if is_old {
-            self.rare.saw(Rare::OldPrimary);
-            self.keys.swap();
-        }
-        self.keys.set_full(talk.is_full);
-        let done = does(self);
-        self.keys.set_full(false);
-        if is_old {
-            self.keys.swap();
-        }
-        done
+        self.on_primary(talk.from.node, |world, _| {
+            world.keys.set_full(talk.is_full);
+            let done = does(world);
+            world.keys.set_full(false);
+            done
+        })
     }
 
     /// Runs one call on one key.

@@ -148,7 +148,11 @@ impl Accounts {
         epoch.charges.push((epoch.latest_us, i128::from(charged) - i128::from(back)));
         if charged > 0 {
             let limit = if epoch.is_other { self.other } else { self.limit };
-            within(limit, epoch.charges.iter().rev().copied())?;
+            let is_place = |part: &Limit| matches!(part, Limit::InFlight(_));
+            let is_beside = limit.parts().count() > 1 && limit.parts().any(|part| is_place(&part));
+            exempt.is(Exempt::PlacesBesideRates, is_beside);
+            let parts = limit.parts().filter(|part| !(is_beside && is_place(part)));
+            within(parts, epoch.charges.iter().rev().copied())?;
             self.ids[id].charged += charged;
             if exempt.is(Exempt::IdsForgotten, self.is_unsure(now_us)) {
                 self.ids[id].excused += charged;
@@ -162,10 +166,10 @@ impl Accounts {
 
 /// Checks E1 to E5, for all spans that end with the latest charge.
 pub(super) fn within(
-    limit: Limit,
+    parts: impl Iterator<Item = Limit>,
     latest_first: impl IntoIterator<Item = (u64, i128)> + Clone,
 ) -> Result<(), Fault> {
-    for part in limit.parts() {
+    for part in parts {
         let config = Config::from(part);
         let most = |length_us| envelope::bound(&config, length_us);
         if let Some(excess) = envelope::excess(latest_first.clone(), most) {
