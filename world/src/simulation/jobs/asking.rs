@@ -41,17 +41,15 @@ impl<P: Place> Drop for InLine<'_, P> {
     }
 }
 
-/// A change of an id, until it is answered or dropped.
-struct Changing<'a, P: Place> {
+/// Reports this when it is dropped: also if its job is.
+struct AtEnd<'a, P: Place> {
     place: &'a P,
-    id: usize,
-    is_key: bool,
+    seen: Seen,
 }
 
-impl<P: Place> Drop for Changing<'_, P> {
+impl<P: Place> Drop for AtEnd<'_, P> {
     fn drop(&mut self) {
-        let Changing { place, id, is_key } = *self;
-        place.saw(Seen::Changed { id, is_key });
+        self.place.saw(self.seen.clone());
     }
 }
 
@@ -257,9 +255,9 @@ impl<P: Place> Life<P> {
     }
 
     /// Begins to change the charges of an id, or with `is_key` also the permits granted before.
-    fn changing(&self, id: usize, is_key: bool) -> Changing<'_, P> {
+    fn changing(&self, id: usize, is_key: bool) -> AtEnd<'_, P> {
         self.place.saw(Seen::Changes { id, is_key });
-        Changing { place: &self.place, id, is_key }
+        AtEnd { place: &self.place, seen: Seen::Changed { id, is_key } }
     }
 
     fn asks(&self, id: usize, cost: u64) {

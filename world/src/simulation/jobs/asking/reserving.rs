@@ -6,24 +6,10 @@ use lockage::limiter::Reserved;
 use lockage::runtime::Runtime;
 use lockage_core::Settlement;
 
-use super::Request;
+use super::{AtEnd, Request};
 use crate::simulation::jobs::{IDS, Life};
 use crate::simulation::judge::{Answer, Op, Seen};
 use crate::simulation::place::Place;
-
-/// Places in flight, until they are given back.
-struct InFlight<'a, P: Place> {
-    place: &'a P,
-    id: usize,
-    cost: u64,
-}
-
-impl<P: Place> Drop for InFlight<'_, P> {
-    fn drop(&mut self) {
-        let InFlight { place, id, cost } = *self;
-        place.saw(Seen::LeavesPlaces { id, cost });
-    }
-}
 
 impl<P: Place> Life<P> {
     /// Asks for a reservation, which a guard renews for so long.
@@ -43,7 +29,7 @@ impl<P: Place> Life<P> {
         };
         self.tell(request, false, held.decision());
         self.place.saw(Seen::TakesPlaces { id, cost });
-        let in_flight = InFlight { place: &self.place, id, cost };
+        let in_flight = AtEnd { place: &self.place, seen: Seen::LeavesPlaces { id, cost } };
         self.runtime.sleep(span).await;
         drop(in_flight);
         if is_dropped {
