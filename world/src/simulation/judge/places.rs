@@ -20,7 +20,7 @@ impl Places {
             use Verb::*;
             matches!(verb, Refund | Penalty | Block { .. } | Under | Reset | Store)
         };
-        let is_kept = plan.is_calm()
+        let is_kept = plan.is_calm_for_two_keys()
             && plan.options.stored.is_none()
             && !plan.options.shadow
             && !plan.asks(takes_away);

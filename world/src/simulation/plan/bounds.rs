@@ -24,6 +24,12 @@ impl Plan {
         self.is_calm_but_for(|_| false)
     }
 
+    /// Returns whether each call of a reservation is answered, too. While its slot moves, a cluster refuses calls of two
+    /// keys (`TRYAGAIN`).
+    pub(in crate::simulation) fn is_calm_for_two_keys(&self) -> bool {
+        self.is_calm() && self.link.is_none_or(|link| link.moves == 0)
+    }
+
     pub(super) fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
         let Network { most_us, lost, late, twice, stuck, .. } = self.network;
         let is_fast = self.hops() * most_us < self.timeout_us;
@@ -134,6 +140,15 @@ impl Plan {
             _ => None,
         });
         freed.max().unwrap_or_default().max(self.heal_us)
+    }
+
+    /// Returns the longest time for which one job keeps reservations, one after another.
+    pub(in crate::simulation) fn held_us(&self) -> u64 {
+        let held = |work| match work {
+            Work::Ask { verb: Verb::Held { for_us, .. }, times, .. } => for_us * u64::from(times),
+            _ => 0,
+        };
+        self.works().map(held).max().unwrap_or_default()
     }
 
     /// Returns the time in which the slower limit admits all requests that callers wait for.

@@ -46,7 +46,7 @@ impl<P: Place> Life<P> {
         };
         match settled {
             Ok(None) => {}
-            Ok(Some(Settlement::Expired)) if self.plan.is_calm() => {
+            Ok(Some(Settlement::Expired)) if self.plan.is_calm_for_two_keys() => {
                 let what = "a reservation has expired that its guard renews".to_owned();
                 self.place.saw(Seen::Wrong { what });
             }
