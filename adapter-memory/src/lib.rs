@@ -38,7 +38,7 @@ use lockage::store::{BlockingStore, Clock, Command, ConfigError, RecordError};
 use lockage::{Key, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
-use lockage_core::{AcquireAll, Decision, Publish, Timestamp};
+use lockage_core::{AcquireAll, OneOutcome, Publish, Timestamp};
 
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 pub use clock::{MonotonicClock, TickingClock};
@@ -186,7 +186,7 @@ impl<C: Clock> MemoryStore<C> {
         &self,
         keys: &[&str],
         command: &AcquireAll,
-    ) -> Result<Vec<Decision>, MemoryError> {
+    ) -> Result<Vec<OneOutcome>, MemoryError> {
         self.shards.run_all(keys, command, self.clock.now())
     }
 
@@ -237,7 +237,7 @@ impl<C: Clock> Store for MemoryStore<C> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         BlockingStore::execute_all(self, keys, command, patience)
     }
 }
@@ -268,7 +268,7 @@ impl<C: Clock> BlockingStore for MemoryStore<C> {
         keys: &[Key],
         command: &AcquireAll,
         _patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let keys: Vec<&str> = keys.iter().map(Key::as_str).collect();
         Ok(self.run_all(&keys, command)?)
     }

@@ -4,7 +4,7 @@
 use std::hash::BuildHasher;
 use std::time::Duration;
 
-use lockage_core::{Acquire, ManualClock, Reset, Timestamp};
+use lockage_core::{Acquire, ManualClock, OneOutcome, Reset, Timestamp};
 
 use super::*;
 
@@ -88,7 +88,7 @@ fn d18_decisions_on_several_keys_take_turns() {
             let limit: lockage::Limit = "fixed-window 3/s".parse().unwrap();
             let each = vec![Acquire::new(limit, 2).unwrap(); 2];
             let decisions = store.run_all(&keys, &AcquireAll::new(each).unwrap()).unwrap();
-            decisions.iter().all(Decision::is_allowed)
+            decisions.iter().all(OneOutcome::is_allowed)
         };
         let (beside, keys) = (store.clone(), [a.clone(), b.clone()]);
         let thread = loom::thread::spawn(move || decide(&beside, keys.each_ref()));

@@ -8,7 +8,7 @@ use lockage::Limit;
 use lockage_core::fenced::{Access, FencedWrite};
 use lockage_core::lock::{HoldId, Lock, OwnerId};
 use lockage_core::{
-    Acquire, AcquireAll, Adjust, ConfigError, Decision, ManualClock, Peek, RequestId, Reset,
+    Acquire, AcquireAll, Adjust, ConfigError, ManualClock, OneOutcome, Peek, RequestId, Reset,
     Settle, Timestamp,
 };
 
@@ -185,11 +185,11 @@ fn a_decision_on_several_keys_without_room_changes_none() {
     let (store, _) = store(2, WhenFull::Refuse);
     let one = Acquire::new(limit("fixed-window 2/h"), 1).unwrap();
     let all = |count| AcquireAll::new(vec![one; count]).unwrap();
-    assert!(store.run_all(&["a", "b"], &all(2)).unwrap().iter().all(Decision::is_allowed));
+    assert!(store.run_all(&["a", "b"], &all(2)).unwrap().iter().all(OneOutcome::is_allowed));
     assert!(is_full(store.run_all(&["a", "b", "c"], &all(3))));
     for key in ["a", "b"] {
         assert_eq!(store.run(key, &Peek::new(limit("fixed-window 2/h"), 1)).unwrap().remaining, 1);
     }
-    assert!(store.run_all(&["b", "a"], &all(2)).unwrap().iter().all(Decision::is_allowed));
+    assert!(store.run_all(&["b", "a"], &all(2)).unwrap().iter().all(OneOutcome::is_allowed));
     assert_eq!(store.len(), 2);
 }

@@ -4,7 +4,7 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 use lockage::store::Command;
-use lockage_core::{AcquireAll, CompactRecord, Decision, Publish, Record, Timestamp, key_beside};
+use lockage_core::{AcquireAll, CompactRecord, OneOutcome, Publish, Record, Timestamp, key_beside};
 use smallvec::SmallVec;
 
 use crate::MemoryError;
@@ -157,7 +157,7 @@ impl Shards<Records, Entry> {
         keys: &[&str],
         command: &AcquireAll,
         now: Timestamp,
-    ) -> Result<Vec<Decision>, MemoryError> {
+    ) -> Result<Vec<OneOutcome>, MemoryError> {
         let hashes: Vec<u64> = keys.iter().map(|key| self.rules.hasher.hash_one(key)).collect();
         let mut shards: Vec<usize> = hashes.iter().map(|hash| self.shard_of(*hash)).collect();
         shards.sort_unstable();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use lockage::{Key, StoreError};
-use lockage_core::{AcquireAll, CallTime, Decision, Encoded, ReplyError, ScriptCall, ScriptId};
+use lockage_core::{AcquireAll, CallTime, Encoded, OneOutcome, ReplyError, ScriptCall, ScriptId};
 use lockage_lua::{NEEDS_SLOW_PATH, Script, all_script};
 
 use crate::call::Reply;
@@ -26,7 +26,7 @@ impl<L: Link> LuaStore<L> {
         keys: &[Key],
         command: &AcquireAll,
         deadline: Option<Instant>,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         assert_eq!(keys.len(), command.requests().len(), "each request has a key");
         if self.link.is_cluster() && keys.iter().any(|key| key.hash_tag() != keys[0].hash_tag()) {
             return Err(StoreError::Misconfigured(SEVERAL_NODES.into()));
@@ -53,7 +53,7 @@ impl<L: Link> LuaStore<L> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let call = self.call_all(keys, command, now().checked_add(patience));
         // Invariant: as of a call.
         call.now_or_never().expect("a link that blocks is always ready")
@@ -132,7 +132,7 @@ impl<'a> AllCall<'a> {
     ///
     /// # Errors
     /// As of [`Call::outcome`](crate::Call::outcome).
-    pub fn outcome(&self, reply: &Reply) -> Result<Vec<Decision>, StoreError> {
+    pub fn outcome(&self, reply: &Reply) -> Result<Vec<OneOutcome>, StoreError> {
         match reply {
             Reply::Error(error) if self.route.is_lost_after(error.code()) => {
                 Err(StoreError::NotDone(Box::new(error.clone())))

@@ -59,7 +59,7 @@ macro_rules! delegate_store {
                 keys: &[::lockage::Key],
                 command: &::lockage::store::AcquireAll,
                 patience: ::std::time::Duration,
-            ) -> Result<Vec<::lockage::Decision>, ::lockage::StoreError> {
+            ) -> Result<Vec<::lockage::store::OneOutcome>, ::lockage::StoreError> {
                 self.0.call_all_blocking(keys, command, patience)
             }
         }
@@ -129,7 +129,7 @@ macro_rules! delegate_store {
                 keys: &[::lockage::Key],
                 command: &::lockage::store::AcquireAll,
                 patience: ::std::time::Duration,
-            ) -> Result<Vec<::lockage::Decision>, ::lockage::StoreError> {
+            ) -> Result<Vec<::lockage::store::OneOutcome>, ::lockage::StoreError> {
                 ::lockage::Store::execute_all(&self.0, keys, command, patience).await
             }
         }

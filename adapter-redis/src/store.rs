@@ -12,7 +12,7 @@ use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::{Clock, Command};
 use lockage::{Key, Store, StoreError};
-use lockage_core::{AcquireAll, CallTime, Cut, Decision};
+use lockage_core::{AcquireAll, CallTime, Cut, OneOutcome};
 use lockage_lua::NEEDS_SLOW_PATH;
 
 use crate::batch::BatchCall;
@@ -261,7 +261,7 @@ impl<L: Link> Store for LuaStore<L> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         self.call_all(keys, command, now().checked_add(patience)).boxed().await
     }
 

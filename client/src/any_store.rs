@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{AcquireAll, AnyCommand, AnyOutcome, Command, Decision};
+use lockage_core::{AcquireAll, AnyCommand, AnyOutcome, Command, OneOutcome};
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -90,7 +90,7 @@ trait DynStore: Send + Sync {
         keys: &'a [Key],
         command: &'a AcquireAll,
         max_wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<Decision>, StoreError>>;
+    ) -> BoxFuture<'a, Result<Vec<OneOutcome>, StoreError>>;
 
     fn listen<'a>(
         &'a self,
@@ -174,7 +174,7 @@ impl<S: Notifications> DynStore for S {
         keys: &'a [Key],
         command: &'a AcquireAll,
         max_wait: Duration,
-    ) -> BoxFuture<'a, Result<Vec<Decision>, StoreError>> {
+    ) -> BoxFuture<'a, Result<Vec<OneOutcome>, StoreError>> {
         Box::pin(Store::execute_all(self, keys, command, max_wait))
     }
 }
@@ -235,7 +235,7 @@ impl Store for AnyStore {
         keys: &[Key],
         command: &AcquireAll,
         max_wait: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         self.store.execute_all(keys, command, max_wait).await
     }
 }

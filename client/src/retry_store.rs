@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lockage_core::flow::{Failure, Retry};
-use lockage_core::{AcquireAll, Command, Decision};
+use lockage_core::{AcquireAll, Command, OneOutcome};
 
 use crate::error::{Cause, StoreError};
 use crate::key::Key;
@@ -260,7 +260,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let attempt = |patience| self.store.execute_all(keys, command, patience);
         let (waited, is_repeatable) = (patience.min(self.timeout), command.is_repeatable());
         self.attempts(waited, is_repeatable, attempt).await.map(|(decisions, _)| decisions)

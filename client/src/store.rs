@@ -4,11 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use lockage_core::{
-    AcquireAll, Clock, Command, ConfigError, RecordError, Timestamp, latch, lock, rw_lock,
-    semaphore,
+    AcquireAll, Clock, Command, ConfigError, OneOutcome, RecordError, Timestamp, latch, lock,
+    rw_lock, semaphore,
 };
-
-use lockage_core::Decision;
 
 pub use crate::error::Cause;
 use crate::error::StoreError;
@@ -103,7 +101,7 @@ pub trait Store: Send + Sync {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
         let _ = (keys, command, patience);
         async { Err(StoreError::Misconfigured(ONE_KEY.into())) }
     }
@@ -139,7 +137,7 @@ pub trait BlockingStore: Send + Sync {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let _ = (keys, command, patience);
         Err(StoreError::Misconfigured(ONE_KEY.into()))
     }
@@ -197,7 +195,7 @@ impl<S: Store> Store for &S {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
         (**self).execute_all(keys, command, patience)
     }
 }
@@ -254,7 +252,7 @@ impl<S: Store> Store for Arc<S> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> impl Future<Output = Result<Vec<Decision>, StoreError>> + Send {
+    ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
         (**self).execute_all(keys, command, patience)
     }
 }
@@ -278,7 +276,7 @@ impl<S: BlockingStore> BlockingStore for Arc<S> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         (**self).execute_all(keys, command, patience)
     }
 }

@@ -73,9 +73,9 @@ pub use limit::{
 pub use limiter::{
     Acquire, AcquireAll, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost,
     EXACT_RESERVATIONS, LimitCommand, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS, MAX_TOGETHER,
-    Peek, REMEMBERED_REQUESTS, Renew, Renewal, RequestId, Reservation, Reserve, Reserved, Reset,
-    Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome, TakeTurn, Ticket, Turn,
-    WithStoredLimit,
+    OneOfAll, OneOutcome, Peek, REMEMBERED_REQUESTS, Renew, Renewal, RequestId, Reservation,
+    Reserve, Reserved, Reset, Scope, SetLimit, Settle, Settlement, StoredLimit, StoredLimitOutcome,
+    TakeTurn, Ticket, Turn, WithStoredLimit,
 };
 pub use part_name::{NameError, PartName};
 pub use record::{CompactRecord, Record, Stored};

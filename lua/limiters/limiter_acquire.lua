@@ -24,7 +24,8 @@ local wrong = not_whole(first, costs - 1) or not asked and costs or not_whole(co
 if wrong then return wrong_argument(wrong, 'a whole number') end
 if by_part and (ARGV[costs + 1] or asked < 1) then return wrong_argument(costs, 'one cost for each part, not all 0') end
 refused = read_request(costs) or read_record() or take_costs(by_part, true)
-if refused then return refused end
+-- Whoever asks keeps a limit per client, which a call of several keys does not know.
+if refused then return refused, refused[1] == 0 and policy and 'kept' or nil end
 
 local again = repeated(ARGV[costs])
 if again then

@@ -83,4 +83,4 @@ else
   redis.call('SET', key, string.sub(stored, 1, $STORED_PLACE) .. new_state,
     'PX', math.ceil((till - till % stretch + stretch - now) / 1000) + skew)
 end
-return reply
+return reply, scope == 'c' and 'kept' or nil   -- which is for a call of several keys

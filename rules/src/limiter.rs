@@ -16,9 +16,6 @@ use crate::limits::RuleLimit;
 use crate::rule::{Costs, Matched};
 use crate::settings::{Priority, RuleFallback};
 
-/// How long a stored limit is charged on approval, while the others of a request are asked.
-const HOLD: Duration = Duration::from_secs(30);
-
 /// Decides the limits that requests meet by rules: each is charged, or none.
 ///
 /// ```
@@ -52,9 +49,8 @@ const HOLD: Duration = Duration::from_secs(30);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// - The limits of rules are one decision, as [`Limiter::try_acquire_all`] makes it; on a cluster, ids have to share a hash
-///   tag. A stored limit is reserved first, in a call of its own, and given back if another one denies; a crash between the
-///   two leaves it charged.
+/// - The limits of rules, given and stored, are one decision, as [`Limiter::try_acquire_all`] makes it; on a cluster, ids
+///   have to share a hash tag.
 /// - Rules in shadow mode are asked once the store has admitted the request, each in a call of its own, and deny nothing.
 /// - A rule with a fallback decides by it while the store is away, if all rules of the request have one.
 /// - A rule with `overdraft` is charged once the others have admitted the request, in a call of its own
@@ -230,12 +226,6 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             }
         }
         outcome?;
-        // Stored limits that are no estimate stay as they were reserved.
-        let estimate = estimate.map(|(name, _)| name);
-        let met = &decided.met;
-        decided.open.retain(|open| {
-            estimate.is_some_and(|name| met[open.at].matched.amount_of(name).is_some())
-        });
         // Each of them would wait for a store that is away.
         if decided.is_allowed() && !decided.has(Origin::Fallback) {
             self.try_out(&mut decided).await;
@@ -260,13 +250,13 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         }
     }
 
-    /// Asks the limits that are enforced: those in the store and those with an estimate, then all others together.
+    /// Asks the limits that are enforced: those with an estimate, then all others together.
     async fn charge(
         &self,
         decided: &mut RuleDecision,
         estimate: Option<(&str, Duration)>,
     ) -> Result<(), Error> {
-        let mut given = Vec::new();
+        let mut others = Vec::new();
         for at in 0..decided.met.len() {
             let matched = &decided.met[at].matched;
             let cost = matched.costs.cost()?;
@@ -279,43 +269,35 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
             if matched.rule.overdraft && hold.is_none() {
                 continue;
             }
-            if let (RuleLimit::Given(_), None) = (matched.limit(), hold) {
-                given.push((at, limiter, cost));
+            let Some(hold) = hold else {
+                others.push((at, limiter, cost));
                 continue;
-            }
-            let decision = if let (None, 1) = (hold, decided.met.len()) {
-                ask(&limiter, matched).await?
-            } else {
-                let hold = hold.unwrap_or(HOLD);
-                let held = match &matched.costs {
-                    Costs::One(cost) => limiter.reserve(&matched.id, *cost, hold).await?,
-                    Costs::Parts(costs) => {
-                        limiter.reserve_parts(&matched.id, &costs[..], hold).await?
-                    }
-                };
-                decided.open.extend(held.reservation.map(|reservation| Open { at, reservation }));
-                held.decision
             };
-            if !decided.add(at, decision) {
+            let held = match &matched.costs {
+                Costs::One(cost) => limiter.reserve(&matched.id, *cost, hold).await?,
+                Costs::Parts(costs) => limiter.reserve_parts(&matched.id, &costs[..], hold).await?,
+            };
+            decided.open.extend(held.reservation.map(|reservation| Open { at, reservation }));
+            if !decided.add(at, held.decision) {
                 return Ok(());
             }
         }
-        if let ([(at, limiter, _)], true) = (&given[..], decided.open.is_empty()) {
+        if let ([(at, limiter, _)], true) = (&others[..], decided.open.is_empty()) {
             // The road of one request has the limiter's deny cache, permits ahead and coalescing.
             let matched = &decided.met[*at].matched;
             let decision = ask(limiter, matched).await?;
             decided.add(*at, decision);
             return Ok(());
         }
-        let Some((_, first, _)) = given.first() else { return Ok(()) };
-        let requests: Vec<_> = given
+        let Some((_, first, _)) = others.first() else { return Ok(()) };
+        let requests: Vec<_> = others
             .iter()
             .map(|(at, limiter, cost)| limiter.request(&decided.met[*at].matched.id, *cost))
             .collect();
         let all = first.try_acquire_all(&requests).await?;
-        let (binding, is_allowed) = (given[all.binding].0, all.is_allowed());
+        let (binding, is_allowed) = (others[all.binding].0, all.is_allowed());
         drop(requests);
-        for ((at, ..), decision) in given.iter().zip(all.decisions) {
+        for ((at, ..), decision) in others.iter().zip(all.decisions) {
             decided.met[*at].decision = Some(decision);
         }
         decided.bind(binding, is_allowed);

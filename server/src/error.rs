@@ -22,8 +22,8 @@ pub(crate) enum Failure {
         "the limit of the rule `{0}` has costs by part, which cannot be refunded: reserve and settle them"
     )]
     CostsByPart(String),
-    /// A request that names itself, and meets a stored limit, or a rule that overdraws.
-    #[error("the rule `{0}` has a stored limit or an overdraft, and takes no Idempotency-Key")]
+    /// A request that names itself, and meets a rule that overdraws.
+    #[error("the rule `{0}` has an overdraft, and takes no Idempotency-Key")]
     NotOnce(String),
     #[error(transparent)]
     Error(#[from] Error),

@@ -202,7 +202,7 @@ impl Gate {
         }
         let (mut places, mut limiters) = (Vec::new(), Vec::new());
         for (at, one) in matched.iter().enumerate().filter(|(_, one)| !one.rule.shadow) {
-            if one.rule.overdraft || matches!(one.limit(), RuleLimit::Stored(_)) {
+            if one.rule.overdraft {
                 return Err(Failure::NotOnce(one.rule.name.clone()));
             }
             places.push(at);

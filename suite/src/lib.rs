@@ -84,6 +84,7 @@ impl<S: Store + Clone> Bench<'_, S> {
     pub async fn several_keys(&self, seeds: std::ops::Range<u64>) {
         let Bench { name, store, set_us } = self;
         let both = all::Both { name, store, set_us, start_us: START_US };
+        all::a_refused_call_keeps_no_limit(&both).await;
         for seed in seeds {
             all::all_are_charged_or_none(&both, seed, 40).await;
         }

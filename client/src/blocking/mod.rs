@@ -10,7 +10,7 @@ mod once;
 use std::time::Duration;
 
 use futures_timer::Delay;
-use lockage_core::{AcquireAll, Command, Decision};
+use lockage_core::{AcquireAll, Command, OneOutcome};
 
 pub use limiter::BlockingLimiter;
 pub use locks::{
@@ -73,7 +73,7 @@ impl<S: BlockingStore> Store for Blocking<S> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         self.store.execute_all(keys, command, patience)
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::{
-    Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, Peek, RequestId, Verdict,
+    Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, OneOfAll, OneOutcome, Peek,
+    RequestId, Verdict, WithStoredLimit,
 };
 
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
 use super::circuit_breaker::{Breaker, Report};
-use super::denials::Ticket;
 use super::fallback::Fallback;
-use super::limit_source::LimitSource;
+use super::limit_source::{LimitSource, MOST_REPETITIONS, Step};
 use super::options::Options;
 use super::verbs::positive;
 use crate::error::{Error, StoreError};
@@ -55,12 +55,12 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Returns whether [`Limiter::try_acquire_all`] decides on requests of both limiters as each alone would: they have one
-    /// store, both a fallback or none, and no stored limits, shadow mode, deny cache, prefetch or coalescing.
+    /// store, both a fallback or none, and no shadow mode, deny cache, prefetch or coalescing.
     pub fn goes_together_with(&self, other: &Limiter<S>) -> bool {
         let is_plain = |limiter: &Limiter<S>| {
             let Options { shadow, deny_cache, prefetch, coalescing, .. } = &limiter.options;
             let passed = [shadow.is_some(), deny_cache.is_some(), prefetch.is_some()];
-            limiter.source.limit().is_some() && coalescing.is_none() && passed == [false; 3]
+            coalescing.is_none() && passed == [false; 3]
         };
         let have_fallbacks = [self, other].map(|limiter| limiter.options.fallback.is_some());
         let stores = [self, other].map(|limiter| limiter.store.identity());
@@ -92,17 +92,18 @@ impl<S: Store> Limiter<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     ///
-    /// All requests go to their limiters' one store, in one call. On a cluster their keys have to be on one node: let the
+    /// All requests go to their limiters' one store, in one call; under stored limits in as many as
+    /// [`StoredLimits`](super::StoredLimits) says, of which the last one charges. On a cluster their keys have to be on one node: let the
     /// ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
     ///
     /// The call has a request id if any of the limiters has them, and one circuit breaker: of this limiter, or the first that
     /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a fallback, these decide; a request that one of them denies
     /// leaves the others of this process uncharged too. The call passes permits that were taken ahead, known denials,
-    /// coalescing, and callers in line; a deny cache learns from its answers.
+    /// coalescing, and callers in line; a deny cache forgets the denials that its answers contradict.
     ///
     /// # Errors
     /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
-    /// [`ConfigError::Conflict`] for a stored limit, shadow mode or limiters of several stores, and
+    /// [`ConfigError::Conflict`] for shadow mode or limiters of several stores, and
     /// [`StoreError::Misconfigured`] for keys on several nodes, or a store that decides on one key at a time. A
     /// [`StoreError::Record`] is of the first key that cannot be used. A denial is not an error.
     pub async fn try_acquire_all(&self, requests: &[Request<'_>]) -> Result<AllDecision, Error> {
@@ -155,7 +156,7 @@ impl<S: Store> Limiter<S> {
         let Some(store) = self.store.identity() else {
             return Err(StoreError::Misconfigured(ONE_KEY.into()).into());
         };
-        let (mut keys, mut each) = (Vec::new(), Vec::new());
+        let (mut keys, mut acquires) = (Vec::new(), Vec::new());
         for request in requests {
             let key = Key::under(request.prefix, request.id)?;
             if keys.contains(&key) {
@@ -163,21 +164,57 @@ impl<S: Store> Limiter<S> {
             }
             keys.push(key);
             let acquire = request.acquire(store)?;
-            each.push(match name {
+            acquires.push(match name {
                 Some((name, window)) => acquire.with_request(name, window)?,
                 None => acquire,
             });
         }
-        let of_keys = || requests.iter().zip(&keys);
-        let tickets: Vec<_> = of_keys().map(|(request, key)| request.ticket(key)).collect();
-        let decisions = match self.ask_all(&keys, &AcquireAll::new(each)?, breaker).await {
-            Err(error) if error.is_absence() => return fall_back(requests, &keys, error),
+        let decisions = match self.follow_all(requests, &keys, &acquires, breaker).await {
+            Err(Error::Store(error)) if error.is_absence() => {
+                return fall_back(requests, &keys, error);
+            }
             decided => decided?,
         };
-        for (((request, key), ticket), decision) in of_keys().zip(tickets).zip(&decisions) {
-            request.learn(key, ticket, decision);
+        for ((request, key), decision) in requests.iter().zip(&keys).zip(&decisions) {
+            if let Some(denials) = &request.options.deny_cache {
+                denials.correct(key, &request.cost, decision);
+            }
         }
         Ok(decisions)
+    }
+
+    /// Asks until all requests are decided: again, if a stored limit was not known, and for a client's own key.
+    async fn follow_all(
+        &self,
+        requests: &[Request<'_>],
+        keys: &[Key],
+        acquires: &[Acquire],
+        breaker: Option<&Arc<Breaker>>,
+    ) -> Result<Vec<Decision>, Error> {
+        let of_keys = || requests.iter().zip(keys).zip(acquires);
+        let first = of_keys().map(|((request, key), acquire)| request.first(key, acquire));
+        let mut each: Vec<OneOfAll> = first.collect::<Result<_, _>>()?;
+        let mut asked = keys.to_vec();
+        for repetition in 0.. {
+            let outcomes = self.ask_all(&asked, &AcquireAll::new(each.clone())?, breaker).await?;
+            let mut decisions = Vec::with_capacity(outcomes.len());
+            for (at, (((request, key), acquire), outcome)) in of_keys().zip(outcomes).enumerate() {
+                match (&each[at], outcome) {
+                    (OneOfAll::Given(_), OneOutcome::Done { outcome, .. }) => {
+                        decisions.push(outcome);
+                    }
+                    (_, outcome) => match request.next(key, acquire, outcome, repetition)? {
+                        Next::Decided(decision) => decisions.push(decision),
+                        Next::Again(follow) => each[at] = follow.into(),
+                        Next::Own(own, acquire) => (asked[at], each[at]) = (own, acquire.into()),
+                    },
+                }
+            }
+            if decisions.len() == requests.len() {
+                return Ok(decisions);
+            }
+        }
+        unreachable!("a request is repeated a few times, and once under its client's own key")
     }
 
     async fn ask_all(
@@ -185,7 +222,7 @@ impl<S: Store> Limiter<S> {
         keys: &[Key],
         all: &AcquireAll,
         breaker: Option<&Arc<Breaker>>,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let Some(breaker) = breaker else {
             return self.store.execute_all(keys, all, Duration::MAX).await;
         };
@@ -197,28 +234,54 @@ impl<S: Store> Limiter<S> {
 }
 
 impl Request<'_> {
-    fn ticket(&self, key: &Key) -> Option<Ticket> {
-        Some(self.options.deny_cache.as_ref()?.ticket(key))
-    }
-
-    /// Lets the deny cache learn from the store's answer, though it was not asked.
-    fn learn(&self, key: &Key, ticket: Option<Ticket>, decision: &Decision) {
-        if let (Some(denials), Some(ticket)) = (&self.options.deny_cache, ticket) {
-            denials.learn(key, self.source, ticket, &self.cost, decision);
-        }
-    }
-
     fn acquire(&self, store: usize) -> Result<Acquire, Error> {
         let conflict = |with| ConfigError::Conflict { what: "one decision on several ids", with };
-        let limit = self.source.limit().ok_or(conflict("a stored limit"))?;
         if self.options.shadow.is_some() {
             return Err(conflict("shadow mode").into());
         }
         if self.store != Some(store) {
             return Err(conflict("limiters of several stores").into());
         }
-        self.cost.check(&limit)?;
-        Ok(Acquire::by_part(self.source.bounded(limit)?, positive(self.cost)?)?)
+        self.source.limit().map_or(Ok(()), |limit| self.cost.check(&limit))?;
+        Ok(Acquire::by_part(self.source.nominal(), positive(self.cost)?)?)
+    }
+}
+
+/// The next step of a request after an outcome under a stored limit.
+enum Next {
+    Decided(Decision),
+    /// It is sent again.
+    Again(WithStoredLimit<Acquire>),
+    /// It is for this client's own key.
+    Own(Key, Acquire),
+}
+
+impl Request<'_> {
+    /// Returns the request that is sent first.
+    fn first(&self, key: &Key, acquire: &Acquire) -> Result<OneOfAll, Error> {
+        match self.source.followed() {
+            None => Ok(self.source.under_given(acquire)?.into_owned().into()),
+            Some(followed) => Ok(self.source.following(followed, key, acquire)?.into()),
+        }
+    }
+
+    fn next(
+        &self,
+        key: &Key,
+        acquire: &Acquire,
+        outcome: OneOutcome,
+        repetition: usize,
+    ) -> Result<Next, Error> {
+        if let Some(followed) = self.source.followed()
+            && repetition < MOST_REPETITIONS
+            && let Some(again) = self.source.repetition(followed, key, acquire, &outcome)?
+        {
+            return Ok(Next::Again(again));
+        }
+        Ok(match self.source.own_command(key, acquire, outcome)? {
+            Step::Done(decision) => Next::Decided(decision),
+            Step::Own(own, acquire) => Next::Own(own, acquire),
+        })
     }
 }
 

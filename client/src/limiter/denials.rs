@@ -80,7 +80,13 @@ impl Denials {
         }
     }
 
-    pub(super) fn learn(
+    /// Drops the denial that this decision of the store contradicts. A denial of several requests together is not kept: it
+    /// leaves a record of another limit as it is, which may admit before.
+    pub(super) fn correct(&self, key: &Key, cost: &Cost, decision: &Decision) {
+        self.shard(key).correct(key, cost, decision);
+    }
+
+    fn learn(
         &self,
         key: &Key,
         source: &LimitSource,

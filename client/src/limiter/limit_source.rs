@@ -194,7 +194,7 @@ impl LimitSource {
         self.followed().into_iter().for_each(|followed| followed.forget(key));
     }
 
-    fn followed(&self) -> Option<&Followed> {
+    pub(super) fn followed(&self) -> Option<&Followed> {
         match &self.origin {
             Origin::Given(_) => None,
             Origin::Stored(followed) => Some(followed),
@@ -300,7 +300,7 @@ impl LimitSource {
     }
 
     /// Returns the outcome of a followed command, or the command for the client's own key.
-    fn own_command<C: LimitCommand>(
+    pub(super) fn own_command<C: LimitCommand>(
         &self,
         key: &Key,
         command: &C,
@@ -326,7 +326,7 @@ impl LimitSource {
 }
 
 /// The next step of a command on a key with a stored limit.
-enum Step<C: LimitCommand> {
+pub(super) enum Step<C: LimitCommand> {
     Done(C::Outcome),
     /// It is for this client's own key.
     Own(Key, C),
@@ -334,7 +334,7 @@ enum Step<C: LimitCommand> {
 
 impl LimitSource {
     /// Returns the command, or under calendar windows the same with their boundaries around now.
-    fn under_given<'c, C: LimitCommand + Clone>(
+    pub(super) fn under_given<'c, C: LimitCommand + Clone>(
         &self,
         command: &'c C,
     ) -> Result<Cow<'c, C>, Error> {
@@ -345,7 +345,7 @@ impl LimitSource {
         })
     }
 
-    fn following<C: LimitCommand + Clone>(
+    pub(super) fn following<C: LimitCommand + Clone>(
         &self,
         followed: &Followed,
         key: &Key,
@@ -393,20 +393,34 @@ impl LimitSource {
     where
         C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
     {
-        for _ in 0..2 {
-            let follow = match (&outcome, followed.limits.default) {
-                (StoredLimitOutcome::ClockOff(limit), _) => {
-                    let bounded = command.under(self.bounded(limit.limit())?);
-                    WithStoredLimit::new(bounded).on_slow_path()
-                }
-                (StoredLimitOutcome::NoLimit, Some(_)) => self.following(followed, key, command)?,
-                _ => break,
-            };
+        for _ in 0..MOST_REPETITIONS {
+            let Some(follow) = self.repetition(followed, key, command, &outcome)? else { break };
             outcome = store.execute(key, &follow).await?;
         }
         Ok(outcome)
     }
+
+    /// Returns the command to send after this outcome, if it could not decide.
+    pub(super) fn repetition<C: LimitCommand + Clone>(
+        &self,
+        followed: &Followed,
+        key: &Key,
+        command: &C,
+        outcome: &StoredLimitOutcome<C::Outcome>,
+    ) -> Result<Option<WithStoredLimit<C>>, Error> {
+        Ok(match (outcome, followed.limits.default) {
+            (StoredLimitOutcome::ClockOff(limit), _) => {
+                let bounded = command.under(self.bounded(limit.limit())?);
+                Some(WithStoredLimit::new(bounded).on_slow_path())
+            }
+            (StoredLimitOutcome::NoLimit, Some(_)) => Some(self.following(followed, key, command)?),
+            _ => None,
+        })
+    }
 }
+
+/// How often a command is sent again because its limit was not known.
+pub(super) const MOST_REPETITIONS: usize = 2;
 
 /// Executes commands in one call, or singly where there is one.
 async fn batch<'a, S: Store, C>(

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockage_core::{AcquireAll, Command, Decision};
+use lockage_core::{AcquireAll, Command, OneOutcome};
 
 use super::{CallResult, Observer, StoreCallEvent, Subject, bind, elapsed};
 use crate::error::StoreError;
@@ -170,7 +170,7 @@ impl<S: Store> Store for ObservedStore<S> {
         keys: &[Key],
         command: &AcquireAll,
         max_wait: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let call = self.named(ACQUIRE_ALL, keys.len(), max_wait);
         call.end(self.store.execute_all(keys, command, max_wait).await)
     }
@@ -199,7 +199,7 @@ impl<S: BlockingStore> BlockingStore for ObservedStore<S> {
         keys: &[Key],
         command: &AcquireAll,
         max_wait: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let call = self.named(ACQUIRE_ALL, keys.len(), max_wait);
         call.end(self.store.execute_all(keys, command, max_wait))
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use lockage_core::{AcquireAll, Command, Decision};
+use lockage_core::{AcquireAll, Command, OneOutcome};
 
 use crate::error::StoreError;
 use crate::key::Key;
@@ -195,7 +195,7 @@ impl<S: Store> Store for FailingStore<S> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         self.meet(&keys[0], self.store.execute_all(keys, command, patience)).await
     }
 }
@@ -230,7 +230,7 @@ impl<S: BlockingStore> BlockingStore for FailingStore<S> {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let call = || self.store.execute_all(keys, command, patience);
         match self.fate(&keys[0]) {
             Some(fate) => fate.answer(self.is_done(fate).then(call)),

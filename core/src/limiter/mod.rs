@@ -24,7 +24,7 @@ mod view;
 mod wire;
 mod with_stored_limit;
 
-pub use acquire_all::{AcquireAll, MAX_TOGETHER};
+pub use acquire_all::{AcquireAll, MAX_TOGETHER, OneOfAll, OneOutcome};
 pub use acquire_each::AcquireEach;
 pub use adjust::{Adjust, Adjusted};
 pub use commands::{Acquire, MAX_COSTS, MAX_DIFFERENT_COSTS, MAX_SLOW_COSTS};

@@ -112,6 +112,16 @@ pub enum StoredLimitOutcome<T> {
     },
 }
 
+impl<T> StoredLimitOutcome<T> {
+    /// Returns the outcome of the command, if it ran.
+    pub fn done(self) -> Option<T> {
+        match self {
+            StoredLimitOutcome::Done { outcome, .. } => Some(outcome),
+            _ => None,
+        }
+    }
+}
+
 impl<C: LimitCommand> WithStoredLimit<C> {
     /// Creates it from this command, whose own limit does not count.
     pub fn new(command: C) -> Self {
@@ -131,7 +141,17 @@ impl<C: LimitCommand> WithStoredLimit<C> {
         WithStoredLimit { is_on_slow_path: true, ..self }
     }
 
-    fn command_under(&self, limit: StoredLimit) -> C {
+    pub(super) fn command(&self) -> &C {
+        &self.command
+    }
+
+    /// Returns another command in the place of this one.
+    pub fn map<D>(&self, command: impl FnOnce(&C) -> D) -> WithStoredLimit<D> {
+        let WithStoredLimit { default, is_on_slow_path, .. } = *self;
+        WithStoredLimit { command: command(&self.command), default, is_on_slow_path }
+    }
+
+    pub(super) fn command_under(&self, limit: StoredLimit) -> C {
         self.command.under(self.given(limit).limit())
     }
 

@@ -83,21 +83,22 @@ async fn bad_requests_are_refused_with_the_mistake() {
 
 #[tokio::test]
 async fn an_idempotency_key_charges_once() {
-    let redis = Server::start();
-    let server = Running::start(RULES, &["--store", &redis.url()]);
-    let ask = json!({"values": {"domain": "shop", "user": "1"}});
-    for _ in 0..4 {
-        let answer = server
-            .post_with("HTTP", "/v1/decide", &[("idempotency-key", "order-7")], ask.clone())
-            .await;
-        assert_eq!((answer.0.as_u16(), &answer.2["limits"][0]["remaining"]), (200, &json!(2)));
+    let stored = RULES.replace("fixed-window 3/min\"", "fixed-window 3/min\"\nstored = true");
+    for rules in [RULES, &stored] {
+        let redis = Server::start();
+        let server = Running::start(rules, &["--store", &redis.url()]);
+        let ask = json!({"values": {"domain": "shop", "user": "1"}});
+        let decide = async |key| {
+            let key = [("idempotency-key", key)];
+            let answer = server.post_with("HTTP", "/v1/decide", &key, ask.clone()).await;
+            (answer.0.as_u16(), answer.2["limits"][0]["remaining"].clone())
+        };
+        for _ in 0..4 {
+            assert_eq!(decide("order-7").await, (200, json!(2)));
+        }
+        assert_eq!(decide("order-8").await, (200, json!(1)));
+        assert_eq!(decide("").await.0, 400);
     }
-    let other = server
-        .post_with("HTTP", "/v1/decide", &[("idempotency-key", "order-8")], ask.clone())
-        .await;
-    assert_eq!(other.2["limits"][0]["remaining"], 1);
-    let empty = server.post_with("HTTP", "/v1/decide", &[("idempotency-key", "")], ask).await;
-    assert_eq!(empty.0.as_u16(), 400);
 }
 
 #[tokio::test]

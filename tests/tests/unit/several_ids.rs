@@ -1,10 +1,12 @@
 //! One decision on requests for several ids, through the limiter and its options.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockage::limiter::{
-    Cost, CostError, Denied, DenyCache, Fallback, Origin, RequestId, StoredLimits,
+    AllDecision, Cost, CostError, Denied, DenyCache, Fallback, Origin, RequestId, StoredLimit,
+    StoredLimits,
 };
 use lockage::observer::{DecisionEvent, Observer};
 use lockage::runtime::Tokio;
@@ -14,7 +16,7 @@ use lockage::{AnyStore, BlockingLimiter, Error, Limit, Limiter, RetryStore, Stor
 use lockage::{Key, Store};
 use lockage_core::ConfigError;
 use lockage_memory::MemoryStore;
-use lockage_memory::testing::{FailingStore, Fate, ManualClock, paused_memory};
+use lockage_memory::testing::{FailingStore, Fate, ManualClock, TokioClock, paused_memory};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -79,13 +81,9 @@ async fn wrong_requests_are_typed_errors_and_nothing_is_sent() {
     assert!(matches!(zero, Error::Cost(CostError::Zero)), "{zero:?}");
     let parts = refused(&[limiter.request("a", Cost::by_part(&[1, 2]).unwrap())]).await;
     assert!(matches!(parts, Error::Cost(CostError::PartCount { .. })), "{parts:?}");
-    let stored = Limiter::stored(retry, StoredLimits::new());
     let shadow = limiter.clone().with_shadow();
-    for refused in
-        [refused(&[stored.request("a", 1)]).await, refused(&[shadow.request("a", 1)]).await]
-    {
-        assert!(matches!(refused, Error::Config(ConfigError::Conflict { .. })), "{refused:?}");
-    }
+    let refused = refused(&[shadow.request("a", 1)]).await;
+    assert!(matches!(refused, Error::Config(ConfigError::Conflict { .. })), "{refused:?}");
     assert_eq!(store.calls(), 0);
 }
 
@@ -201,23 +199,92 @@ async fn a_store_that_decides_on_one_key_says_so() {
     assert!(refused.to_string().contains("one key at a time"), "{refused}");
 }
 
-/// D1: a process that sees a request admitted forgets the denial that it knows of it, and a denial is known.
+/// D1: a process that sees a request admitted forgets the denial that it knows of it, and a denial of several requests is
+/// not kept: it converts no record, so that the store may admit before.
 #[tokio::test(start_paused = true)]
-async fn a_deny_cache_learns_from_the_answers() {
+async fn a_deny_cache_is_corrected_by_the_answers() {
     let store = RetryStore::new(paused_memory(), Tokio, SECOND);
     let other = Limiter::new(store.clone(), limit("fixed-window 5/min"));
     let own = other.clone().with_deny_cache(DenyCache::new(10)).unwrap();
     let ask = async |cost| own.try_acquire("a", cost).await.unwrap();
+    let ask_both = async |cost| {
+        own.try_acquire_all(&[own.request("a", cost), own.request("b", 1)]).await.unwrap()
+    };
     assert!(other.block("a", 60 * SECOND).await.unwrap().amount > 0);
     assert_eq!(ask(1).await.origin, Origin::Store);
     assert_eq!(ask(1).await.origin, Origin::DenyCache);
     assert!(other.unblock("a").await.unwrap().amount > 0);
-    let all = own.try_acquire_all(&[own.request("a", 3), own.request("b", 1)]).await.unwrap();
-    assert!(all.is_allowed());
+    assert!(ask_both(3).await.is_allowed());
     assert!(ask(1).await.is_allowed());
-    let all = own.try_acquire_all(&[own.request("a", 2), own.request("b", 1)]).await.unwrap();
-    assert!(!all.is_allowed());
-    assert_eq!(ask(2).await.origin, Origin::DenyCache);
+
+    // A bucket that is full again soon, and counts for longer once it is converted to a window.
+    assert!(own.reset("a").await.unwrap());
+    let bucket = other.under(limit("token-bucket 5/s burst 5"));
+    assert!(bucket.try_acquire("a", 5).await.unwrap().is_allowed());
+    assert!(!ask_both(2).await.is_allowed());
+    tokio::time::advance(2 * SECOND).await;
+    assert!(ask(2).await.is_allowed());
+}
+
+/// D18 under stored limits: of all clients, of each client, by default, and of a calendar; how many calls they take; and a
+/// limit per client is kept by whoever asks.
+#[tokio::test(start_paused = true)]
+async fn stored_limits_are_decided_together() {
+    let clock = TokioClock::new();
+    let store = FailingStore::new(MemoryStore::with_clock(clock.clone()));
+    let retry = RetryStore::new(store.clone(), Tokio, SECOND);
+    let calls = AtomicU64::new(0);
+    let counted = || store.calls() - calls.swap(store.calls(), Relaxed);
+    let users = Limiter::new(retry, limit("fixed-window 4/min")).with_clock(clock);
+    let limits = StoredLimits::new().as_client("one").unwrap();
+    let stored = users.under_stored(limits.clone());
+    let by_default = users.under_stored(limits.with_default(limit("fixed-window 6/min")));
+    let operator = users.under_stored(StoredLimits::new());
+    operator.set_limit("org", limit("fixed-window 5/min")).await.unwrap();
+    let kept = StoredLimit::new(limit("fixed-window 3/min")).per_client();
+    operator.set_limit("each", kept.kept_for(10 * SECOND).unwrap()).await.unwrap();
+    operator.set_limit("day", limit("calendar-window 9/day")).await.unwrap();
+    let ask = async |user: &str, others: [(&str, u64); 2]| {
+        let limiter = |id| if id == "new" { &by_default } else { &stored };
+        let [one, other] = others.map(|(id, cost)| limiter(id).request(id, cost));
+        users.try_acquire_all(&[users.request(user, 1), one, other]).await
+    };
+    let left = async |limiter: &Limiter<_>, id: &str| limiter.peek(id, 0).await.unwrap().remaining;
+    counted();
+
+    assert!(ask("ann", [("org", 2), ("new", 2)]).await.unwrap().is_allowed());
+    assert_eq!(counted(), 1);
+    let denied = ask("bob", [("org", 4), ("new", 1)]).await.unwrap();
+    assert_eq!((denied.is_allowed(), denied.binding), (false, 1));
+    assert_eq!((left(&users, "bob").await, left(&by_default, "new").await), (4, 4));
+    counted();
+
+    // A client's own use is charged, or another one denies: then nothing is.
+    assert!(ask("ann", [("each", 2), ("org", 1)]).await.unwrap().is_allowed());
+    assert_eq!(counted(), 2);
+    assert!(!ask("ann", [("each", 1), ("org", 3)]).await.unwrap().is_allowed());
+    assert_eq!((left(&users, "ann").await, left(&stored, "each").await), (2, 1));
+    let known =
+        |decided: AllDecision| decided.decisions.iter().map(|it| it.limit).collect::<Vec<_>>();
+    assert_eq!(known(ask("bob", [("each", 1), ("org", 1)]).await.unwrap()), [4, 3, 5]);
+    for _ in 0..3 {
+        tokio::time::advance(6 * SECOND).await;
+        assert!(!ask("bob", [("each", 1), ("org", 9)]).await.unwrap().is_allowed());
+    }
+
+    // Without a limit, or a client's name, nothing is charged.
+    let none = ask("dan", [("none", 1), ("new", 1)]).await.unwrap_err();
+    assert!(matches!(none, Error::NoLimit), "{none:?}");
+    let requests = [users.request("dan", 1), operator.request("each", 1)];
+    let refused = users.try_acquire_all(&requests).await.unwrap_err();
+    assert!(matches!(refused, Error::NoClient), "{refused:?}");
+    assert_eq!((left(&users, "dan").await, left(&by_default, "new").await), (4, 4));
+
+    // The first call in a calendar window lacks its boundaries.
+    tokio::time::advance(86_400 * SECOND).await;
+    counted();
+    assert!(ask("cyd", [("day", 4), ("new", 1)]).await.unwrap().is_allowed());
+    assert_eq!((counted(), left(&stored, "day").await), (2, 5));
 }
 
 /// While the store is away the fallbacks decide, if all have one: all are charged in this process, or none.

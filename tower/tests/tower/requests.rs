@@ -272,13 +272,15 @@ async fn two_keys_are_charged_both_or_neither() {
 /// D18: limits of one store are one decision, which asks it once; those of several stores are asked in turn, and refunded.
 #[tokio::test]
 async fn limits_of_one_store_are_one_decision() {
-    for is_one_store in [true, false] {
+    for (is_one_store, is_stored) in [(true, false), (true, true), (false, false)] {
         let [first, second] = [(); 2].map(|()| FailingStore::new(MemoryStore::new()));
         let second = if is_one_store { first.clone() } else { second };
         let by_ip =
             Limiter::new(first.clone(), limit("fixed-window 10/h")).with_prefix("ip").unwrap();
         let shared =
             Limiter::new(second.clone(), limit("fixed-window 1/h")).with_prefix("all").unwrap();
+        let stored = StoredLimits::new().with_default(limit("fixed-window 1/h"));
+        let shared = if is_stored { shared.under_stored(stored) } else { shared };
         let layer = RateLimit::per_ip(by_ip.clone()).named("ip");
         let layer = layer.and_by(Key::shared(), shared).named("all").build().unwrap();
         for (expected, calls) in [(200, 2), (429, 3)] {

@@ -1,7 +1,7 @@
 //! Decisions on the requests for several ids: how the store runs them, and their judgement (D18).
 
 use lockage::StoreError;
-use lockage_core::{AcquireAll, AnyCommand, AnyOutcome, Decision, Peek};
+use lockage_core::{Acquire, AcquireAll, AnyCommand, AnyOutcome, OneOfAll, OneOutcome, Peek};
 use lockage_redis::Reply;
 
 use super::judge::{Fault, Kind, fault};
@@ -26,7 +26,7 @@ impl World<'_> {
         if !self.is_well()
             && self.draw.chance(self.plan.network.twice)
             && command.is_repeatable()
-            && answer.as_ref().is_ok_and(|all| all.iter().all(Decision::is_allowed))
+            && answer.as_ref().is_ok_and(|all| all.iter().all(OneOutcome::is_allowed))
         {
             self.rare.saw(Rare::Twice);
             let at_us = self.draw.between(self.now_us, sent_us + self.plan.timeout_us);
@@ -44,7 +44,7 @@ impl World<'_> {
         keys: &[String],
         command: &AcquireAll,
         replied: Option<&Reply>,
-    ) -> Result<Result<Vec<Decision>, StoreError>, Fault> {
+    ) -> Result<Result<Vec<OneOutcome>, StoreError>, Fault> {
         let (now_us, limit) = (self.now_us, self.plan.limit);
         let before: Vec<_> = keys.iter().map(|key| self.look(limit, key)).collect();
         let answer = self.keys.run_all(keys, command, replied, now_us)?;
@@ -52,24 +52,37 @@ impl World<'_> {
             let what = if answer.is_ok() { "done" } else { "refused" };
             format!("{command:?} on {keys:?}: {what}")
         });
-        let Ok(decisions) = &answer else { return Ok(answer) };
-        let is_admitted = decisions.iter().all(Decision::is_allowed);
+        let Ok(outcomes) = &answer else { return Ok(answer) };
+        let is_admitted = outcomes.iter().all(OneOutcome::is_allowed);
         let asked = keys.iter().zip(command.requests());
-        for (((key, acquire), decision), before) in asked.zip(decisions).zip(before) {
+        for (((key, one), outcome), before) in asked.zip(outcomes).zip(before) {
             // One that is not charged, because another one is denied, is only looked at.
-            let command = match is_admitted || !decision.is_allowed() {
-                true => AnyCommand::new(*acquire),
-                false => AnyCommand::new(Peek::by_part(*acquire.limit(), *acquire.cost())),
-            };
+            let ran = as_ran(one, outcome, is_admitted || !outcome.is_allowed());
             let id = limiter_of(key).expect("it is of a limiter");
-            let outcome: AnyOutcome = Box::new(decision.clone());
-            let left =
-                self.ran_on_limiter(caller, (id, key, limit), (&command, &outcome), &before)?;
+            let left = self.ran_on_limiter(caller, (id, key, limit), (&ran.0, &ran.1), &before)?;
             if !is_admitted && left != before.1 {
                 let what = format!("{} remain of {key}, and then {left}", before.1);
                 return fault(Kind::Partly, what);
             }
         }
         Ok(answer)
+    }
+}
+
+/// Returns a request and its outcome as the judge knows them: as a call by itself, which charges or only looks.
+fn as_ran(one: &OneOfAll, outcome: &OneOutcome, charges: bool) -> (AnyCommand, AnyOutcome) {
+    let peek = |acquire: &Acquire| Peek::by_part(*acquire.limit(), *acquire.cost());
+    match (one, outcome) {
+        (OneOfAll::Given(acquire), OneOutcome::Done { outcome, .. }) => {
+            let command = match charges {
+                true => AnyCommand::new(*acquire),
+                false => AnyCommand::new(peek(acquire)),
+            };
+            (command, Box::new(outcome.clone()))
+        }
+        (OneOfAll::Stored(stored), _) if !charges => {
+            (AnyCommand::new(stored.map(peek)), Box::new(outcome.clone()))
+        }
+        _ => (AnyCommand::new(one.clone()), Box::new(outcome.clone())),
     }
 }

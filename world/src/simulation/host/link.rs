@@ -7,7 +7,7 @@ use std::time::Duration;
 use lockage::runtime::Runtime;
 use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
-use lockage_core::{AcquireAll, AcquireEach, AnyCommand, Command, Decision, Limit};
+use lockage_core::{AcquireAll, AcquireEach, AnyCommand, Command, Limit, OneOutcome};
 use lockage_redis::{Connections, LuaStore, subscriptions};
 
 use super::socket::Connection;
@@ -162,7 +162,7 @@ impl Linked {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         let each = keys.iter().zip(command.requests());
         let mut called = Called::begin(host, self, each, (patience, false));
         self.calls.are_together(called.number, command);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::store::Replicated;
 use lockage::{Key, Store, StoreError};
-use lockage_core::{AcquireAll, AnyCommand, Command, Decision};
+use lockage_core::{AcquireAll, AnyCommand, Command, OneOutcome};
 
 use super::waits::{Batch, Waiting, send};
 use super::{Host, Out};
@@ -88,7 +88,7 @@ impl Store for Host {
         keys: &[Key],
         command: &AcquireAll,
         patience: Duration,
-    ) -> Result<Vec<Decision>, StoreError> {
+    ) -> Result<Vec<OneOutcome>, StoreError> {
         if let Some(link) = &self.link {
             return link.execute_all(self, keys, command, patience).await;
         }

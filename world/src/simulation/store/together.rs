@@ -1,6 +1,6 @@
 //! Requests for several ids in one decision.
 
-use lockage_core::{AcquireAll, CallTime};
+use lockage_core::{AcquireAll, CallTime, OneOutcome};
 use lockage_redis::AllCall;
 
 use super::*;
@@ -13,7 +13,7 @@ impl Keys<'_> {
         command: &AcquireAll,
         replied: Option<&Reply>,
         true_us: u64,
-    ) -> Result<Result<Vec<Decision>, StoreError>, Fault> {
+    ) -> Result<Result<Vec<OneOutcome>, StoreError>, Fault> {
         let now = self.time(true_us);
         let mut records = Vec::with_capacity(keys.len());
         for key in keys {
@@ -58,7 +58,7 @@ impl Keys<'_> {
         keys: &[String],
         command: &AcquireAll,
         true_us: u64,
-    ) -> Result<Result<Vec<Decision>, StoreError>, Fault> {
+    ) -> Result<Result<Vec<OneOutcome>, StoreError>, Fault> {
         let mut call = AllCall::new(command, CallTime::Store);
         loop {
             let request = call.request(keys.iter().map(String::as_str));
