@@ -23,9 +23,9 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 WORK = TARGET / "planted"
 
-# The first seeds of worlds of leaders and short jobs, and of those that ask for several ids: see `LEADERS` and `SEVERAL` in
-# world/src. A bug that only they find is `of` them.
-FIRST = {"all": 0, "several": 10**14, "leaders": 10**18}
+# The first seeds of worlds of leaders and short jobs, and of those that ask for several ids: see `LEADERS`, `SEVERAL` and
+# `SEVERAL_STORED` in world/src. A bug that only they find is `of` them.
+FIRST = {"all": 0, "several": 10**14, "stored": 10**15, "leaders": 10**18}
 
 # Also in a crate that is without the standard library.
 SWITCH = '''

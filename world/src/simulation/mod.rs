@@ -41,7 +41,7 @@ pub use judge::{Answer, Exempt, Exemptions, Fault as Violation, Kind, Op, Seen};
 pub use log::{Line, Who};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;
-pub use plan::{LEADERS, Plan, SEVERAL, Theme, Verb, What, Work};
+pub use plan::{LEADERS, Plan, SEVERAL_STORED, Theme, Verb, What, Work};
 pub use play::Outcome;
 pub use rare::{Counts, Rare};
 pub use stage::{Engine, Failure, Planted, Stage};

@@ -56,8 +56,9 @@ impl World<'_> {
     /// Returns whether a call of a limiter goes on although no caller waits for it.
     fn is_abandoned(&self, node: usize) -> bool {
         let is_called = |id: usize| self.is_called(node, id);
-        // A call of several ids goes on while any of its callers waits.
-        let is_any_called = self.plan.options.batches && (0..IDS.len()).any(is_called);
+        // A call of several ids goes on while any of its callers waits, also one that looks at another id.
+        let is_any_called = self.plan.options.batches
+            && ((0..IDS.len()).any(is_called) || self.lives[node].is_coalescing());
         !self.is_probed && !is_any_called && self.nodes[node].host.calls_any(|id| !is_called(id))
     }
 

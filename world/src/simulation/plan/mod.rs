@@ -20,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use leaders::LEADERS;
 pub(super) use link::Link;
-pub use several::SEVERAL;
+use several::SEVERAL;
+pub use several::SEVERAL_STORED;
 pub(super) use work::End;
 pub use work::{Verb, What, Work};
 

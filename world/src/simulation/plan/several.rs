@@ -4,7 +4,10 @@ use super::{Options, Plan, Verb, Work};
 use crate::simulation::draw::Draw;
 
 /// The first seed of worlds that may have them.
-pub const SEVERAL: u64 = 100_000_000_000_000;
+pub(super) const SEVERAL: u64 = 100_000_000_000_000;
+
+/// The first seed of worlds in which requests under stored limits may be decided together, too.
+pub const SEVERAL_STORED: u64 = 1_000_000_000_000_000;
 
 impl Plan {
     /// Lets some requests be for both ids, and others last for a while.
@@ -15,7 +18,8 @@ impl Plan {
         let Options { stored, shadow, .. } = self.options;
         // The ids of a world are on two slots.
         let is_one_node = self.link.is_none_or(|link| !link.is_cluster);
-        let may_be_together = stored.is_none() && !shadow && is_one_node;
+        let may_be_stored = self.seed >= SEVERAL_STORED;
+        let may_be_together = (stored.is_none() || may_be_stored) && !shadow && is_one_node;
         for index in 0..self.jobs.len() {
             let (for_us, more) = (self.span(draw), draw.between(1, 3));
             let hold_us = self.span(draw).max(2 * self.timeout_us);

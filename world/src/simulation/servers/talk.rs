@@ -21,7 +21,7 @@ enum Known {
     One(&'static Script),
     Many(&'static Script),
     /// For one decision on several keys, all of which take this script.
-    All(ScriptId, Arc<Script>),
+    All(Vec<ScriptId>, Arc<Script>),
     Rewrite,
     Sharded,
 }
@@ -41,9 +41,14 @@ static SCRIPTS: LazyLock<Scripts> = LazyLock::new(|| {
         let (one, many) = (script(id), batch_script(id));
         add(one.digest(), one.source(), Known::One(one));
         add(many.digest(), many.source(), Known::Many(many));
-        let all = all_script(&[id]);
-        let (digest, source) = (all.digest().to_owned().leak(), all.source().to_owned().leak());
-        add(digest, source, Known::All(id, all));
+        let mut with_stored = vec![id, ScriptId::StoredAcquire];
+        with_stored.sort_unstable();
+        with_stored.dedup();
+        for ids in [vec![id], with_stored] {
+            let all = all_script(&ids);
+            let (digest, source) = (all.digest().to_owned().leak(), all.source().to_owned().leak());
+            add(digest, source, Known::All(ids, all));
+        }
     }
     for (text, known) in [(REWRITE, Known::Rewrite), (SHARDED_CHANNELS, Known::Sharded)] {
         add(sha1_hex(text.as_bytes()).leak(), text, known);
@@ -233,7 +238,7 @@ impl World<'_> {
             }),
             Known::One(script) => self.one(talk, script.id(), &keys, &arguments),
             Known::Many(script) => self.many(talk, script, &keys, &arguments),
-            Known::All(id, script) => self.all(talk, (id, &script), &keys, &arguments),
+            Known::All(ids, script) => self.all(talk, (&ids, &script), &keys, &arguments),
         }
     }
 
@@ -306,7 +311,7 @@ impl World<'_> {
     fn all(
         &mut self,
         talk: &Conversation,
-        (id, script): (ScriptId, &Script),
+        (ids, script): (&[ScriptId], &Script),
         keys: &[String],
         arguments: &[&[u8]],
     ) -> Result<Reply, Fault> {
@@ -315,10 +320,11 @@ impl World<'_> {
         };
         let mut calls = Vec::with_capacity(keys.len());
         for (key, how) in keys.iter().zip(head.chunks(2)) {
-            let [1, count] = *how else {
-                return fault(Kind::Error, format!("{how:?} is of no script of {id:?} alone"));
+            let of = |number: u8| ids.get(usize::from(number).checked_sub(1)?).copied();
+            let (Some(id), Some(count)) = (of(how[0]), how.get(1)) else {
+                return fault(Kind::Error, format!("{how:?} is of no script of {ids:?}"));
             };
-            let Some((own, others)) = rest.split_at_checked(count.into()) else {
+            let Some((own, others)) = rest.split_at_checked(usize::from(*count)) else {
                 return fault(Kind::Error, "a decision has too few arguments".to_owned());
             };
             calls.push(self.caller(talk, key, id, own)?.0);
