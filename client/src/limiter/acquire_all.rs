@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lockage_core::{
     Acquire, AcquireAll, Admitted, ConfigError, Cost, Decision, Denied, OneOfAll, OneOutcome, Peek,
-    RequestId, Verdict, WithStoredLimit,
+    RequestId, Verdict,
 };
 
 use super::Limiter;
@@ -205,8 +205,10 @@ impl<S: Store> Limiter<S> {
                     }
                     (_, outcome) => match request.next(key, acquire, outcome, repetition)? {
                         Next::Decided(decision) => decisions.push(decision),
-                        Next::Again(follow) => each[at] = follow.into(),
-                        Next::Own(own, acquire) => (asked[at], each[at]) = (own, acquire.into()),
+                        Next::Asks(own, one) => {
+                            asked[at] = own.unwrap_or_else(|| key.clone());
+                            each[at] = *one;
+                        }
                     },
                 }
             }
@@ -250,10 +252,8 @@ impl Request<'_> {
 /// The next step of a request after an outcome under a stored limit.
 enum Next {
     Decided(Decision),
-    /// It is sent again.
-    Again(WithStoredLimit<Acquire>),
-    /// It is for this client's own key.
-    Own(Key, Acquire),
+    /// It is sent again, or for this client's own key.
+    Asks(Option<Key>, Box<OneOfAll>),
 }
 
 impl Request<'_> {
@@ -276,11 +276,11 @@ impl Request<'_> {
             && repetition < MOST_REPETITIONS
             && let Some(again) = self.source.repetition(followed, key, acquire, &outcome)?
         {
-            return Ok(Next::Again(again));
+            return Ok(Next::Asks(None, Box::new(again.into())));
         }
         Ok(match self.source.own_command(key, acquire, outcome)? {
             Step::Done(decision) => Next::Decided(decision),
-            Step::Own(own, acquire) => Next::Own(own, acquire),
+            Step::Own(own, acquire) => Next::Asks(Some(own), Box::new(acquire.into())),
         })
     }
 }

@@ -47,6 +47,7 @@ pub struct AcquireAll {
 
 /// One request of an [`AcquireAll`].
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a call has eight at most, and is sent once")]
 pub enum OneOfAll {
     /// Under its own limit. Its outcome is always [`StoredLimitOutcome::Done`].
     Given(Acquire),

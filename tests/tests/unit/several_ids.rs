@@ -231,7 +231,7 @@ async fn a_deny_cache_is_corrected_by_the_answers() {
 #[tokio::test(start_paused = true)]
 async fn stored_limits_are_decided_together() {
     let clock = TokioClock::new();
-    let store = FailingStore::new(MemoryStore::with_clock(clock.clone()));
+    let store = FailingStore::new(MemoryStore::with_clock(clock));
     let retry = RetryStore::new(store.clone(), Tokio, SECOND);
     let calls = AtomicU64::new(0);
     let counted = || store.calls() - calls.swap(store.calls(), Relaxed);
