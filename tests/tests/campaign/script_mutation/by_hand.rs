@@ -39,6 +39,8 @@ const RUN_ALL: &str = "local run = {function(redis, KEYS, ARGV)
   if what == 'known' then return 'known before', true end
   if what == 'error' then return redis.error_reply('LOCKAGE_KIND other') end
   if what == 'break' then error('it broke', 0) end
+  if what == 'refuse' then return {12, 0} end
+  if what == 'none' then return {0, 1} end
   if what == 'read' then
     local list, own = redis.call('LRANGE', KEYS[1], 0, -1), redis.pcall('GET', KEYS[1])
     local first, size = redis.call('LINDEX', KEYS[1], 0), redis.call('LLEN', KEYS[1])
@@ -49,6 +51,10 @@ const RUN_ALL: &str = "local run = {function(redis, KEYS, ARGV)
   redis.call('SET', KEYS[1], table.concat(ARGV, ' ') .. ' at ' .. now, 'PX', 5000)
   if what == 'twice' then redis.call('PEXPIRE', KEYS[1], 7000) end
   if what == 'convert' then return 'denied and converted', false end
+  if what == 'keep' then
+    redis.call('PEXPIRE', KEYS[1], 9000)
+    return 'for each client', 'kept'
+  end
   if what == 'table' then return {#ARGV, #KEYS} end
   return #ARGV .. (redis.holds_writes and ' held' or ' sent')
 end, function(redis, KEYS, ARGV)
@@ -71,6 +77,14 @@ const OF_ALL: &[Asked] = &[
     (&["a", "b", "c"], &["\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", "once", "error", "once"]),
     (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "once", "break"]),
     (&["list", "b"], &["\u{1}\u{1}\u{1}\u{1}", "read", "once"]),
+    // One that is kept leaves the others as they are, and is written unless one of them is refused.
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "keep", "once"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "once", "keep"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "keep", "table"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "keep", "deny"]),
+    (&["a", "b", "c"], &["\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", "keep", "keep", "none"]),
+    (&["a", "b"], &["\u{1}\u{1}\u{1}\u{1}", "keep", "refuse"]),
+    (&["a", "b", "c"], &["\u{1}\u{1}\u{1}\u{1}\u{1}\u{1}", "refuse", "none", "keep"]),
 ];
 
 /// A call of a script: the keys, and the arguments.
