@@ -86,7 +86,7 @@ impl Denials {
         self.shard(key).correct(key, cost, decision);
     }
 
-    fn learn(
+    pub(super) fn learn(
         &self,
         key: &Key,
         source: &LimitSource,
