@@ -71,6 +71,10 @@ impl Denials {
     /// one. That of a blocked key has no turn, and may be for want of one too.
     pub(super) fn learn_from(&self, ask: &Ask<'_>, ticket: Ticket, answer: &Answer) {
         for (cost, decision) in ask.costs.iter().zip(answer.decisions()) {
+            if !ask.mode.charges() {
+                self.correct(ask.key, cost, decision);
+                continue;
+            }
             let is_for_all = |latest| {
                 decision.is_allowed() || !decision.is_blocked() && decision.turn_after <= latest
             };
@@ -80,8 +84,8 @@ impl Denials {
         }
     }
 
-    /// Drops the denial that this decision of the store contradicts. A denial of several requests together is not kept: it
-    /// leaves a record of another limit as it is, which may admit before.
+    /// Drops the denial that this decision of the store contradicts. The denial of a peek, or of several requests together,
+    /// is not kept: it leaves a record of another limit as it is, which may admit before.
     pub(super) fn correct(&self, key: &Key, cost: &Cost, decision: &Decision) {
         self.shard(key).correct(key, cost, decision);
     }

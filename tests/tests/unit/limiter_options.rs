@@ -149,7 +149,7 @@ async fn held_permits_are_spent_before_a_denial_is_believed() {
     _ = limiter.try_acquire("id", 1).await.unwrap();
     let other = given(&store, "fixed-window 20/h");
     assert!(other.try_acquire("id", 14).await.unwrap().is_allowed());
-    assert!(!limiter.peek("id", 1).await.unwrap().is_allowed());
+    assert!(!limiter.reserve("id", 1, SECOND).await.unwrap().decision.is_allowed());
     for _ in 0..5 {
         assert_eq!(limiter.try_acquire("id", 1).await.unwrap().origin, Origin::Prefetch);
     }

@@ -218,12 +218,18 @@ async fn a_deny_cache_is_corrected_by_the_answers() {
     assert!(ask(1).await.is_allowed());
 
     // A bucket that is full again soon, and counts for longer once it is converted to a window.
-    assert!(own.reset("a").await.unwrap());
     let bucket = other.under(limit("token-bucket 5/s burst 5"));
-    assert!(bucket.try_acquire("a", 5).await.unwrap().is_allowed());
-    assert!(!ask_both(2).await.is_allowed());
-    tokio::time::advance(2 * SECOND).await;
-    assert!(ask(2).await.is_allowed());
+    for is_peek in [false, true] {
+        assert!(own.reset("a").await.unwrap());
+        assert!(bucket.try_acquire("a", 5).await.unwrap().is_allowed());
+        let is_allowed = match is_peek {
+            true => own.peek("a", 2).await.unwrap().is_allowed(),
+            false => ask_both(2).await.is_allowed(),
+        };
+        assert!(!is_allowed);
+        tokio::time::advance(2 * SECOND).await;
+        assert!(ask(2).await.is_allowed(), "is_peek: {is_peek}");
+    }
 }
 
 /// D18 under stored limits: of all clients, of each client, by default, and of a calendar; how many calls they take; and a
