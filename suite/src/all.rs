@@ -204,14 +204,13 @@ async fn decide<S: Store>(
 
 /// Asks for the outcome of a request that is not charged.
 async fn peek<S: Store>(bench: &Both<'_, S>, key: &Key, one: &OneOfAll) -> OneOutcome {
-    let peek = |acquire: &Acquire| Peek::by_part(*acquire.limit(), *acquire.cost());
     match one {
         OneOfAll::Given(acquire) => {
-            let outcome = bench.store.execute(key, &peek(acquire)).await.expect("a limiter's key");
+            let outcome = bench.store.execute(key, &acquire.peek()).await.expect("a limiter's key");
             OneOutcome::Done { outcome, limit: StoredLimit::new(*acquire.limit()) }
         }
         OneOfAll::Stored(stored) => {
-            bench.store.execute(key, &stored.map(peek)).await.expect("a limiter's key")
+            bench.store.execute(key, &stored.map(Acquire::peek)).await.expect("a limiter's key")
         }
     }
 }

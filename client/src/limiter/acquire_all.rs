@@ -13,7 +13,7 @@ use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
 use super::circuit_breaker::{Breaker, Report};
 use super::fallback::Fallback;
-use super::limit_source::{LimitSource, MOST_REPETITIONS, Step};
+use super::limit_source::{LimitSource, Next};
 use super::options::Options;
 use super::verbs::positive;
 use crate::error::{Error, StoreError};
@@ -93,13 +93,14 @@ impl<S: Store> Limiter<S> {
     /// ```
     ///
     /// All requests go to their limiters' one store, in one call; under stored limits in as many as
-    /// [`StoredLimits`](super::StoredLimits) says, of which the last one charges. On a cluster their keys have to be on one node: let the
-    /// ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
+    /// [`StoredLimits`](super::StoredLimits) says, of which the last one charges. On a cluster their keys have to be on one
+    /// node: let the ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
     ///
     /// The call has a request id if any of the limiters has them, and one circuit breaker: of this limiter, or the first that
-    /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a fallback, these decide; a request that one of them denies
-    /// leaves the others of this process uncharged too. The call passes permits that were taken ahead, known denials,
-    /// coalescing, and callers in line; a deny cache forgets the denials that its answers contradict.
+    /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a
+    /// fallback, these decide; a request that one of them denies leaves the others of this process uncharged too. The call
+    /// passes permits that were taken ahead, known denials, coalescing, and callers in line; a deny cache forgets the denials
+    /// that its answers contradict.
     ///
     /// # Errors
     /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
@@ -192,7 +193,7 @@ impl<S: Store> Limiter<S> {
         breaker: Option<&Arc<Breaker>>,
     ) -> Result<Vec<Decision>, Error> {
         let of_keys = || requests.iter().zip(keys).zip(acquires);
-        let first = of_keys().map(|((request, key), acquire)| request.first(key, acquire));
+        let first = of_keys().map(|((request, key), acquire)| request.source.first(key, acquire));
         let mut each: Vec<OneOfAll> = first.collect::<Result<_, _>>()?;
         let mut asked = keys.to_vec();
         for repetition in 0.. {
@@ -203,7 +204,7 @@ impl<S: Store> Limiter<S> {
                     (OneOfAll::Given(_), OneOutcome::Done { outcome, .. }) => {
                         decisions.push(outcome);
                     }
-                    (_, outcome) => match request.next(key, acquire, outcome, repetition)? {
+                    (_, outcome) => match request.source.next(key, acquire, outcome, repetition)? {
                         Next::Decided(decision) => decisions.push(decision),
                         Next::Asks(own, one) => {
                             asked[at] = own.unwrap_or_else(|| key.clone());
@@ -246,42 +247,6 @@ impl Request<'_> {
         }
         self.source.limit().map_or(Ok(()), |limit| self.cost.check(&limit))?;
         Ok(Acquire::by_part(self.source.nominal(), positive(self.cost)?)?)
-    }
-}
-
-/// The next step of a request after an outcome under a stored limit.
-enum Next {
-    Decided(Decision),
-    /// It is sent again, or for this client's own key.
-    Asks(Option<Key>, Box<OneOfAll>),
-}
-
-impl Request<'_> {
-    /// Returns the request that is sent first.
-    fn first(&self, key: &Key, acquire: &Acquire) -> Result<OneOfAll, Error> {
-        match self.source.followed() {
-            None => Ok(self.source.under_given(acquire)?.into_owned().into()),
-            Some(followed) => Ok(self.source.following(followed, key, acquire)?.into()),
-        }
-    }
-
-    fn next(
-        &self,
-        key: &Key,
-        acquire: &Acquire,
-        outcome: OneOutcome,
-        repetition: usize,
-    ) -> Result<Next, Error> {
-        if let Some(followed) = self.source.followed()
-            && repetition < MOST_REPETITIONS
-            && let Some(again) = self.source.repetition(followed, key, acquire, &outcome)?
-        {
-            return Ok(Next::Asks(None, Box::new(again.into())));
-        }
-        Ok(match self.source.own_command(key, acquire, outcome)? {
-            Step::Done(decision) => Next::Decided(decision),
-            Step::Own(own, acquire) => Next::Asks(Some(own), Box::new(acquire.into())),
-        })
     }
 }
 

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use lockage_core::{
     CalendarWindow, Clock, Command, ConfigError, Cost, CostError, FixedWindow, Limit, LimitCommand,
-    NameError, Peek, RecordError, ReplyError, StoredLimit, StoredLimitOutcome, Timestamp,
-    WithStoredLimit,
+    NameError, Peek, ReplyError, StoredLimit, StoredLimitOutcome, Timestamp, WithStoredLimit,
 };
 
 use super::calendar::bounded_at;
@@ -17,6 +16,11 @@ use super::stored_limits::{Followed, Known, StoredLimits};
 use crate::error::{Error, StoreError};
 use crate::key::Key;
 use crate::store::Store;
+
+mod follow;
+
+pub(super) use follow::Next;
+use follow::Step;
 
 /// The source of a call's limit.
 #[derive(Clone)]
@@ -194,7 +198,7 @@ impl LimitSource {
         self.followed().into_iter().for_each(|followed| followed.forget(key));
     }
 
-    pub(super) fn followed(&self) -> Option<&Followed> {
+    fn followed(&self) -> Option<&Followed> {
         match &self.origin {
             Origin::Given(_) => None,
             Origin::Stored(followed) => Some(followed),
@@ -299,42 +303,8 @@ impl LimitSource {
         Ok(Some(limit))
     }
 
-    /// Returns the outcome of a followed command, or the command for the client's own key.
-    pub(super) fn own_command<C: LimitCommand>(
-        &self,
-        key: &Key,
-        command: &C,
-        outcome: StoredLimitOutcome<C::Outcome>,
-    ) -> Result<Step<C>, Error> {
-        match outcome {
-            StoredLimitOutcome::Done { outcome, limit } => {
-                self.note(key, limit);
-                Ok(Step::Done(outcome))
-            }
-            StoredLimitOutcome::PerClient(limit) => {
-                self.note(key, limit);
-                let own = self.known_as(key, limit).own_key.ok_or(Error::NoClient)?;
-                Ok(Step::Own(own, command.under(self.bounded(limit.limit())?)))
-            }
-            StoredLimitOutcome::ClockOff(_) => Err(StoreError::from(RecordError::ClockOff).into()),
-            StoredLimitOutcome::NoLimit => {
-                self.forget(key);
-                Err(Error::NoLimit)
-            }
-        }
-    }
-}
-
-/// The next step of a command on a key with a stored limit.
-pub(super) enum Step<C: LimitCommand> {
-    Done(C::Outcome),
-    /// It is for this client's own key.
-    Own(Key, C),
-}
-
-impl LimitSource {
     /// Returns the command, or under calendar windows the same with their boundaries around now.
-    pub(super) fn under_given<'c, C: LimitCommand + Clone>(
+    fn under_given<'c, C: LimitCommand + Clone>(
         &self,
         command: &'c C,
     ) -> Result<Cow<'c, C>, Error> {
@@ -344,83 +314,7 @@ impl LimitSource {
             true => Cow::Owned(command.under(self.bounded(limit)?)),
         })
     }
-
-    pub(super) fn following<C: LimitCommand + Clone>(
-        &self,
-        followed: &Followed,
-        key: &Key,
-        command: &C,
-    ) -> Result<WithStoredLimit<C>, Error> {
-        let seen = followed.seen(key);
-        let follow = match (followed.limits.default, seen) {
-            (Some(default), _) => WithStoredLimit::or_under(command, self.bounded_stored(default)?),
-            // A window that has ended needs its boundaries.
-            (None, Some(seen)) if seen.limit().has_calendar() && self.clock.is_some() => {
-                WithStoredLimit::new(command.under(self.bounded(seen.limit())?))
-            }
-            _ => WithStoredLimit::new(command.clone()),
-        };
-        Ok(match seen {
-            Some(limit) if !limit.has_fast_path() => follow.on_slow_path(),
-            _ => follow,
-        })
-    }
-
-    async fn follow<S: Store, C>(
-        &self,
-        followed: &Followed,
-        store: &S,
-        key: &Key,
-        command: &C,
-    ) -> Result<StoredLimitOutcome<C::Outcome>, Error>
-    where
-        C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
-    {
-        let outcome = store.execute(key, &self.following(followed, key, command)?).await?;
-        self.settled(followed, store, key, command, outcome).await
-    }
-
-    /// Asks again if the call lacked the boundaries of a new calendar window, and once more if another limit or the
-    /// default took the limit's place meanwhile.
-    async fn settled<S: Store, C>(
-        &self,
-        followed: &Followed,
-        store: &S,
-        key: &Key,
-        command: &C,
-        mut outcome: StoredLimitOutcome<C::Outcome>,
-    ) -> Result<StoredLimitOutcome<C::Outcome>, Error>
-    where
-        C: LimitCommand<Outcome: Send> + Clone + Send + Sync,
-    {
-        for _ in 0..MOST_REPETITIONS {
-            let Some(follow) = self.repetition(followed, key, command, &outcome)? else { break };
-            outcome = store.execute(key, &follow).await?;
-        }
-        Ok(outcome)
-    }
-
-    /// Returns the command to send after this outcome, if it could not decide.
-    pub(super) fn repetition<C: LimitCommand + Clone>(
-        &self,
-        followed: &Followed,
-        key: &Key,
-        command: &C,
-        outcome: &StoredLimitOutcome<C::Outcome>,
-    ) -> Result<Option<WithStoredLimit<C>>, Error> {
-        Ok(match (outcome, followed.limits.default) {
-            (StoredLimitOutcome::ClockOff(limit), _) => {
-                let bounded = command.under(self.bounded(limit.limit())?);
-                Some(WithStoredLimit::new(bounded).on_slow_path())
-            }
-            (StoredLimitOutcome::NoLimit, Some(_)) => Some(self.following(followed, key, command)?),
-            _ => None,
-        })
-    }
 }
-
-/// How often a command is sent again because its limit was not known.
-pub(super) const MOST_REPETITIONS: usize = 2;
 
 /// Executes commands in one call, or singly where there is one.
 async fn batch<'a, S: Store, C>(

@@ -3,7 +3,6 @@
 use alloc::vec::Vec;
 
 use super::commands::Acquire;
-use super::peek::Peek;
 use super::stored::StoredLimit;
 use super::wire;
 use super::with_stored_limit::{StoredLimitOutcome, WithStoredLimit};
@@ -188,8 +187,8 @@ impl OneOfAll {
     /// Reads the reply to a request that was admitted by itself, and is not charged.
     fn peek_of(&self, reply: &[i64]) -> Result<OneOutcome, ReplyError> {
         match self {
-            OneOfAll::Given(acquire) => Ok(done(peek_for(acquire).outcome(reply)?, acquire)),
-            OneOfAll::Stored(stored) => stored.map(peek_for).outcome(reply),
+            OneOfAll::Given(acquire) => Ok(done(acquire.peek().outcome(reply)?, acquire)),
+            OneOfAll::Stored(stored) => stored.map(Acquire::peek).outcome(reply),
         }
     }
 
@@ -199,12 +198,12 @@ impl OneOfAll {
             OneOfAll::Given(acquire) => {
                 let decision = match peek_known(acquire, &slot, now)? {
                     Some(decision) => decision,
-                    None => peek_for(acquire).apply(&mut slot, now)?,
+                    None => acquire.peek().apply(&mut slot, now)?,
                 };
                 Ok(done(decision, acquire))
             }
             OneOfAll::Stored(stored) => {
-                let mut outcome = stored.map(peek_for).apply(&mut slot, now)?;
+                let mut outcome = stored.map(Acquire::peek).apply(&mut slot, now)?;
                 if let OneOutcome::Done { outcome, limit } = &mut outcome
                     && let Some(known) = peek_known(&stored.command_under(*limit), &slot, now)?
                 {
@@ -271,10 +270,6 @@ impl Command for OneOfAll {
 
 fn done(outcome: Decision, acquire: &Acquire) -> OneOutcome {
     OneOutcome::Done { outcome, limit: StoredLimit::new(*acquire.limit()) }
-}
-
-fn peek_for(acquire: &Acquire) -> Peek {
-    Peek::by_part(*acquire.limit(), *acquire.cost())
 }
 
 /// Returns the decision on a request that was admitted before, as if it was not charged.

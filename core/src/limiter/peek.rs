@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::commands::{FastPath, fast_path};
+use super::commands::{Acquire, FastPath, fast_path};
 use super::cost::{Cost, Costs, Requests};
 use super::key_state::OneLimit;
 use super::max_wait::MaxWait;
@@ -38,6 +38,13 @@ impl Peek {
     /// Creates a peek for a cost that may have a number for each part, as [`Acquire::by_part`](crate::Acquire::by_part).
     pub fn by_part(limit: impl Into<Limit>, cost: Cost) -> Self {
         Peek { limit: limit.into(), cost }
+    }
+}
+
+impl Acquire {
+    /// Returns the peek for the same limit and cost.
+    pub fn peek(&self) -> Peek {
+        Peek::by_part(*self.limit(), *self.cost())
     }
 }
 

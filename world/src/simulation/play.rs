@@ -124,7 +124,7 @@ impl<'p> World<'p> {
                 + plan.unpolled_us()
                 + plan.demand_us()
                 + plan.turns_us()
-                + plan.held_us()
+                + plan.pauses_us()
                 + PATIENCE_US,
             judge: Judge::new(plan),
             rare: Counts::default(),

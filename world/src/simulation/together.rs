@@ -1,7 +1,7 @@
 //! Decisions on the requests for several ids: how the store runs them, and their judgement (D18).
 
 use lockage::StoreError;
-use lockage_core::{Acquire, AcquireAll, AnyCommand, AnyOutcome, OneOfAll, OneOutcome, Peek};
+use lockage_core::{Acquire, AcquireAll, AnyCommand, AnyOutcome, OneOfAll, OneOutcome};
 use lockage_redis::Reply;
 
 use super::judge::{Fault, Kind, fault};
@@ -71,17 +71,16 @@ impl World<'_> {
 
 /// Returns a request and its outcome as the judge knows them: as a call by itself, which charges or only looks.
 fn as_ran(one: &OneOfAll, outcome: &OneOutcome, charges: bool) -> (AnyCommand, AnyOutcome) {
-    let peek = |acquire: &Acquire| Peek::by_part(*acquire.limit(), *acquire.cost());
     match (one, outcome) {
         (OneOfAll::Given(acquire), OneOutcome::Done { outcome, .. }) => {
             let command = match charges {
                 true => AnyCommand::new(*acquire),
-                false => AnyCommand::new(peek(acquire)),
+                false => AnyCommand::new(acquire.peek()),
             };
             (command, Box::new(outcome.clone()))
         }
         (OneOfAll::Stored(stored), _) if !charges => {
-            (AnyCommand::new(stored.map(peek)), Box::new(outcome.clone()))
+            (AnyCommand::new(stored.map(Acquire::peek)), Box::new(outcome.clone()))
         }
         _ => (AnyCommand::new(one.clone()), Box::new(outcome.clone())),
     }

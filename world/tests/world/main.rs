@@ -2,6 +2,7 @@
 
 mod cli;
 mod exhaustive;
+mod failed_once;
 mod museum;
 mod planted;
 mod simulation;

@@ -142,13 +142,22 @@ impl Plan {
         freed.max().unwrap_or_default().max(self.heal_us)
     }
 
-    /// Returns the longest time for which one job keeps reservations, one after another.
-    pub(in crate::simulation) fn held_us(&self) -> u64 {
-        let held = |work| match work {
-            Work::Ask { verb: Verb::Held { for_us, .. }, times, .. } => for_us * u64::from(times),
+    /// Returns the longest time for which one job pauses, in and between its requests.
+    pub(in crate::simulation) fn pauses_us(&self) -> u64 {
+        let pauses = |work| match work {
+            Work::Ask { verb, times, every_us, .. } => {
+                let own_us = match verb {
+                    Verb::Held { for_us, .. }
+                    | Verb::Block { for_us }
+                    | Verb::Lazy { for_us, .. } => for_us,
+                    Verb::Reserve { hold_us, .. } => hold_us,
+                    _ => 0,
+                };
+                (own_us + every_us) * u64::from(times)
+            }
             _ => 0,
         };
-        self.works().map(held).max().unwrap_or_default()
+        self.works().map(pauses).max().unwrap_or_default()
     }
 
     /// Returns the time in which the slower limit admits all requests that callers wait for.
