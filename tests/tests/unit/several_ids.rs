@@ -314,6 +314,14 @@ async fn fallbacks_of_all_decide_in_the_place_of_the_store() {
     let denied = ask("bob", 1).await;
     assert_eq!((denied.is_allowed(), denied.binding), (false, 1));
     assert_eq!(denied.decisions[0].remaining, 2, "not charged in this process either");
+    let limits = StoredLimits::new().with_default(limit("fixed-window 4/min"));
+    let stored = share(plain.under_stored(limits)).unwrap();
+    for (is_allowed, left) in [(true, 0), (false, 0)] {
+        let requests = [users.request("eve", 1), stored.request("org", 2)];
+        let decided = users.try_acquire_all(&requests).await.unwrap();
+        assert_eq!((decided.is_allowed(), decided.decisions[1].remaining), (is_allowed, left));
+        assert_eq!(decided.decisions[0].remaining, 1, "by its share of a default, or not charged");
+    }
     let mixed = [users.request("cyd", 1), plain.request("dan", 1)];
     let refused = users.try_acquire_all(&mixed).await.unwrap_err();
     assert!(matches!(refused, Error::Store(StoreError::NotDone(_))), "{refused:?}");
