@@ -11,7 +11,7 @@ use lockage_core::{
 
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
-use super::circuit_breaker::{Breaker, Report};
+use super::circuit_breaker::Report;
 use super::fallback::Fallback;
 use super::limit_source::{LimitSource, Next};
 use super::options::Options;
@@ -170,7 +170,17 @@ impl<S: Store> Limiter<S> {
                 None => acquire,
             });
         }
-        let decisions = match self.follow_all(requests, &keys, &acquires, breaker).await {
+        let decided = match Report::begin(breaker) {
+            Ok(report) => {
+                let decided = self.follow_all(requests, &keys, &acquires).await;
+                if let Some(report) = report {
+                    report.call_ended(&decided);
+                }
+                decided
+            }
+            Err(refused) => Err(refused.into()),
+        };
+        let decisions = match decided {
             Err(Error::Store(error)) if error.is_absence() => {
                 return fall_back(requests, &keys, error);
             }
@@ -190,14 +200,14 @@ impl<S: Store> Limiter<S> {
         requests: &[Request<'_>],
         keys: &[Key],
         acquires: &[Acquire],
-        breaker: Option<&Arc<Breaker>>,
     ) -> Result<Vec<Decision>, Error> {
         let of_keys = || requests.iter().zip(keys).zip(acquires);
         let first = of_keys().map(|((request, key), acquire)| request.source.first(key, acquire));
         let mut each: Vec<OneOfAll> = first.collect::<Result<_, _>>()?;
         let mut asked = keys.to_vec();
         for repetition in 0.. {
-            let outcomes = self.ask_all(&asked, &AcquireAll::new(each.clone())?, breaker).await?;
+            let all = AcquireAll::new(each.clone())?;
+            let outcomes = self.store.execute_all(&asked, &all, Duration::MAX).await?;
             let mut decisions = Vec::with_capacity(outcomes.len());
             for (at, (((request, key), acquire), outcome)) in of_keys().zip(outcomes).enumerate() {
                 match (&each[at], outcome) {
@@ -218,21 +228,6 @@ impl<S: Store> Limiter<S> {
             }
         }
         unreachable!("a request is repeated a few times, and once under its client's own key")
-    }
-
-    async fn ask_all(
-        &self,
-        keys: &[Key],
-        all: &AcquireAll,
-        breaker: Option<&Arc<Breaker>>,
-    ) -> Result<Vec<OneOutcome>, StoreError> {
-        let Some(breaker) = breaker else {
-            return self.store.execute_all(keys, all, Duration::MAX).await;
-        };
-        let report = Report { breaker: Arc::clone(breaker), route: breaker.admit()? };
-        let decided = self.store.execute_all(keys, all, Duration::MAX).await;
-        report.ended(!decided.as_ref().is_err_and(StoreError::is_absence));
-        decided
     }
 }
 

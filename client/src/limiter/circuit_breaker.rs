@@ -57,6 +57,17 @@ pub(super) struct Report {
 }
 
 impl Report {
+    /// Returns the report of a call that begins now, if it has a circuit breaker.
+    ///
+    /// # Errors
+    /// [`StoreError::NotDone`] while the circuit is open.
+    pub(super) fn begin(breaker: Option<&Arc<Breaker>>) -> Result<Option<Report>, StoreError> {
+        let of = |breaker: &Arc<Breaker>| {
+            Ok(Report { breaker: Arc::clone(breaker), route: breaker.admit()? })
+        };
+        breaker.map(of).transpose()
+    }
+
     pub(super) fn call_ended<T>(&self, outcome: &Result<T, Error>) {
         self.ended(is_answered(outcome));
     }

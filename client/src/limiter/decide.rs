@@ -11,7 +11,6 @@
 //! | 7 | coalescing | puts requests into one call | it is next to the store, so that one call is one answer and one failure |
 //! | 8 | idempotency | names a call for retries | only a call that is sent needs a name; a call with a name shares none |
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lockage_core::flow::Step;
@@ -122,12 +121,7 @@ impl<S: Store> Limiter<S> {
     /// Calls the store while its circuit is closed, and reports the call to the circuit breaker.
     async fn call(&self, ask: &Ask<'_>) -> Result<Answer, Error> {
         let Options { circuit_breaker, coalescing, idempotency, .. } = &self.options;
-        let report = match circuit_breaker {
-            Some(breaker) if !ask.needs_store() => {
-                Some(Report { breaker: Arc::clone(breaker), route: breaker.admit()? })
-            }
-            _ => None,
-        };
+        let report = Report::begin(circuit_breaker.as_ref().filter(|_| !ask.needs_store()))?;
         if let (Some(coalescer), Some(cost)) = (coalescing, ask.shared_cost()) {
             let subject = Subject { key: ask.key.clone(), source: ask.source.clone() };
             return coalescer.wait(subject, cost, report).await.map(Answer::One);

@@ -341,3 +341,22 @@ async fn an_open_circuit_asks_the_store_no_more() {
     }
     assert!(limiter.is_circuit_open() && store.calls() < 10, "{}", store.calls());
 }
+
+/// D17: one decision is one call for the circuit breaker, also if it takes two: the second is of each client's own key.
+#[tokio::test(start_paused = true)]
+async fn a_decision_that_fails_halfway_counts_as_failed() {
+    let store = FailingStore::new(paused_memory());
+    let default = StoredLimit::new(limit("fixed-window 4/min")).per_client();
+    let retrying = RetryStore::new(store.clone(), Tokio, SECOND);
+    let limits = StoredLimits::new().with_default(default).as_client("one").unwrap();
+    let limiter = Limiter::stored(retrying, limits);
+    let limiter = limiter.with_fallback(Fallback::open()).unwrap();
+    for calls in [2, 4, 6] {
+        assert!(!limiter.is_circuit_open());
+        store.next([Fate::Answered, Fate::Silence]);
+        let requests = [limiter.request("a", 1), limiter.request("b", 1)];
+        let decided = limiter.try_acquire_all(&requests).await.unwrap();
+        assert_eq!((decided.decisions[0].origin, store.calls()), (Origin::Fallback, calls));
+    }
+    assert!(limiter.is_circuit_open());
+}
