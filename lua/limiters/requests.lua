@@ -6,7 +6,7 @@
 --   |q 1763700060123456 3|0000000000000000000000000000c0de 1763700060123456 3 1763700000123456 ...
 -- that is until when any is remembered (us), or later; the place among them, from 0, that the next one
 -- takes; and each in its place: its id (32 hex digits), until when it is remembered (us), its cost, such as
--- 3 or by part +1+950, or of an adjustment its letter and amount such as t3, the time that was replied (us), and the numbers
+-- 3 or by part +1+950, or of an adjustment its letter and amount such as t3 or f+1+950, the time that was replied (us), and the numbers
 -- that the reply was made from: see the acquire scripts and limiter_adjust. All are dropped once none
 -- is remembered. Of a counter by itself with no more behind its state, `fast_requests` reads them, too.
 local REMEMBERED = $REMEMBERED_REQUESTS
@@ -71,8 +71,8 @@ local function read_behind(text, most, adjusted)
     name, till, letter, rest = match(request, '^(%x+) (%d+) ([tfpbu]?)%d+ %d+(.*)$')
     if not name then
       -- A cost by part.
-      name, till, rest = match(request, '^(%x+) (%d+) %+[%d+]*%d %d+(.*)$')
-      letter, name = '', not find(request, '++', 1, true) and name
+      name, till, letter, rest = match(request, '^(%x+) (%d+) ([fp]?)%+[%d+]*%d %d+(.*)$')
+      name = not find(request, '++', 1, true) and name
     end
     local left, numbers = string.gsub(rest or '', ' %d+', '')
     if not is_id(name) or left ~= '' or numbers ~= (letter == '' and most or adjusted) or tonumber(till) > EXACT then

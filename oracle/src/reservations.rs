@@ -40,6 +40,8 @@ pub enum Ask {
     AcquireParts(Parts),
     ReserveParts(Parts, u128),
     SettleParts(u128, Parts),
+    RefundParts(Parts),
+    PenaltyParts(Parts),
     Refund(u64),
     Penalty(u64),
     Peek(u64),
@@ -127,6 +129,8 @@ pub fn by_part_trace(steps: usize) -> BoxedStrategy<Trace> {
         3 => each(11).prop_map(Ask::AcquireParts),
         6 => (each(5), 0..6_u128).prop_map(|(costs, id)| Ask::ReserveParts(costs, id)),
         6 => (0..6_u128, each(7)).prop_map(|(id, costs)| Ask::SettleParts(id, costs)),
+        1 => each(3).prop_map(Ask::RefundParts),
+        1 => each(3).prop_map(Ask::PenaltyParts),
     ];
     (trace(steps), prop::sample::select(&TOGETHER[..]), prop::collection::vec(of_parts, steps))
         .prop_map(|(mut trace, limit, of_parts)| {
@@ -265,6 +269,14 @@ impl Trace {
             Ask::Penalty(cost) => {
                 let command = Adjust::penalty(limit, self.cost(cost));
                 told(key.execute(&command.expect("above zero"), now))
+            }
+            Ask::RefundParts(tenths) => {
+                let command = Adjust::refund_by_part(limit, of_parts(&limit, tenths));
+                command.map_or_else(told, |command| told(key.execute(&command, now)))
+            }
+            Ask::PenaltyParts(tenths) => {
+                let command = Adjust::penalty_by_part(limit, of_parts(&limit, tenths));
+                command.map_or_else(told, |command| told(key.execute(&command, now)))
             }
             Ask::Peek(cost) => told(key.execute(&Peek::new(limit, self.cost(cost)), now)),
             Ask::Reset => told(key.execute(&Reset, now)),

@@ -68,9 +68,9 @@ pub enum Adjustment {
     /// Charges this many, or as many as fit.
     TakeUpTo(u64),
     /// Gives back this many.
-    Refund(u64),
+    Refund(Cost),
     /// Charges this many, whether they fit or not.
-    Penalty(u64),
+    Penalty(Cost),
     /// Admits nothing for this many microseconds.
     Block(u64),
     /// Ends the block.
@@ -407,8 +407,8 @@ fn command(limit: Limit, adjustment: Adjustment, request: Option<(u128, u64)>) -
     let positive = "amounts are above zero";
     let command = match adjustment {
         Adjustment::TakeUpTo(most) => Adjust::take_up_to(limit, most).expect(positive),
-        Adjustment::Refund(cost) => Adjust::refund(limit, cost).expect(positive),
-        Adjustment::Penalty(cost) => Adjust::penalty(limit, cost).expect(positive),
+        Adjustment::Refund(cost) => Adjust::refund_by_part(limit, cost).expect(positive),
+        Adjustment::Penalty(cost) => Adjust::penalty_by_part(limit, cost).expect(positive),
         Adjustment::Block(span_us) => {
             let span = Duration::from_micros(span_us);
             Adjust::block(limit, span).expect("blocked within the bounds")

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::Store;
+use lockage::limiter::Adjusted;
+use lockage::{Error, Store};
 
 use super::{Bench, LIMITS};
 
@@ -35,6 +36,26 @@ pub(super) async fn usage_can_be_adjusted<S: Store + Clone>(bench: &Bench<'_, S>
         let all = limiter.refund("id", 100).await.unwrap();
         assert_eq!((all.amount, all.after.remaining), (10, 5), "{limit}");
     }
+}
+
+/// Permits are given back and charged by part, and a part that costs zero stays as it is.
+pub(super) async fn each_part_is_adjusted_by_its_own_cost<S: Store + Clone>(bench: &Bench<'_, S>) {
+    let limiter =
+        bench.limiter("adjust-parts", "a: fixed-window 9/1m + b: token-bucket 60/1m burst 20");
+    let left = |adjusted: &Adjusted| [0, 1].map(|part| adjusted.after.parts[part].remaining);
+    _ = limiter.try_acquire_parts("id", &[3, 15]).await.unwrap();
+    let refund = limiter.refund_parts("id", &[("b", 10)]).await.unwrap();
+    assert_eq!((refund.amount, left(&refund)), (10, [6, 15]));
+    let penalty = limiter.penalty_parts("id", &[8, 5]).await.unwrap();
+    assert_eq!((penalty.amount, left(&penalty)), (8, [0, 10]));
+    let all = limiter.refund_parts("id", &[100, 4]).await.unwrap();
+    assert_eq!((all.amount, left(&all)), (11, [9, 14]));
+    for wrong in
+        [limiter.refund_parts("id", &[1]).await, limiter.penalty_parts("id", &[0, 0]).await]
+    {
+        assert!(matches!(wrong, Err(Error::Cost(_))), "{wrong:?}");
+    }
+    assert_eq!(left(&limiter.refund_parts("id", &[1, 1]).await.unwrap()), [9, 15]);
 }
 
 /// D2: a blocked key admits nothing until the end of the block, and is then as if never blocked.

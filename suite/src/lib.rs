@@ -56,6 +56,7 @@ impl<S: Store + Clone> Bench<'_, S> {
         limiters::many_expired_entries_are_no_trouble(self).await;
         self.several_keys(0..2).await;
         adjustments::usage_can_be_adjusted(self).await;
+        adjustments::each_part_is_adjusted_by_its_own_cost(self).await;
         adjustments::a_block_ends_to_the_microsecond(self).await;
         adjustments::changed_limits_keep_the_usage(self).await;
         turns::turns_are_in_order_and_given_back(self).await;

@@ -165,6 +165,8 @@ impl<S: BlockingStore> BlockingLimiter<S> {
         reserve_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>, hold: Duration) -> Reserved;
         reserve_parts_as<'a>(id: &str, costs: impl Into<PartCosts<'a>>, request: RequestId, hold: Duration) -> Reserved;
         commit_parts<'a>(id: &str, reservation: &Reservation, actual: impl Into<PartCosts<'a>>) -> Settlement;
+        refund_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Adjusted;
+        penalty_parts<'a>(id: &str, costs: impl Into<PartCosts<'a>>) -> Adjusted;
         take_turn(id: &str, cost: u64) -> Turn;
         cancel_turn(id: &str, ticket: Ticket) -> Cancellation;
         take_up_to(id: &str, most: u64) -> Adjusted;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockage_core::{Acquire, Decision, Peek, RequestId, Reservation, Reserved, Settle, Settlement};
+use lockage_core::{
+    Acquire, Adjust, Adjusted, Decision, Peek, RequestId, Reservation, Reserved, Settle, Settlement,
+};
 
 use super::Limiter;
 use super::ask::{Answer, Mode};
@@ -129,5 +131,39 @@ impl<S: Store> Limiter<S> {
         let actual = self.source.cost(actual.into())?;
         let command = Settle::by_part(self.source.nominal(), reservation, actual);
         self.change(id, Change::Use, &command).await
+    }
+
+    /// Gives back, of each part of `id`, up to its cost, as [`Limiter::refund`] does of all alike. The amount is the most
+    /// that any part gave back.
+    #[doc = limiter_example!(under "requests: fixed-window 60/min + tokens: token-bucket 90_000/min":
+        r#"_ = limiter.try_acquire_parts("user:42", &[("requests", 1), ("tokens", 950)]).await?;"#
+        r#"let unused = limiter.refund_parts("user:42", &[("tokens", 900)]).await?;"#
+        "assert_eq!((unused.after.parts[0].remaining, unused.after.parts[1].remaining), (59, 89_950));"
+    )]
+    /// # Errors
+    /// [`Error`].
+    pub async fn refund_parts<'a>(
+        &self,
+        id: &str,
+        costs: impl Into<PartCosts<'a>>,
+    ) -> Result<Adjusted, Error> {
+        let cost = self.source.cost(costs.into())?;
+        let command = Adjust::refund_by_part(self.source.nominal(), cost)?;
+        self.adjust(id, Change::Use, command).await
+    }
+
+    /// Charges each part of `id` its cost, as [`Limiter::penalty`] does all alike. The amount is the most that any part was
+    /// charged.
+    ///
+    /// # Errors
+    /// [`Error`].
+    pub async fn penalty_parts<'a>(
+        &self,
+        id: &str,
+        costs: impl Into<PartCosts<'a>>,
+    ) -> Result<Adjusted, Error> {
+        let cost = self.source.cost(costs.into())?;
+        let command = Adjust::penalty_by_part(self.source.nominal(), cost)?;
+        self.adjust(id, Change::Use, command).await
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use super::cost::Cost;
-use super::key_state::{Freed, KeyState, LimitState};
+use super::key_state::{Freed, KeyState};
 use super::reply;
 use super::request::{Request, RequestId, What};
 use super::stored::under_own_limit;
@@ -33,7 +33,7 @@ pub struct Adjust {
     limit: Limit,
     operation: Operation,
     /// Units; for a block, microseconds.
-    amount: u64,
+    amount: Cost,
     request: Option<Request>,
 }
 
@@ -81,6 +81,11 @@ impl Operation {
     pub(super) fn of_letter(letter: char) -> Option<Operation> {
         Operation::ALL.into_iter().find(|operation| operation.letter() == letter)
     }
+
+    /// Returns whether its amount can be one for each part.
+    pub(super) fn is_by_part(self) -> bool {
+        matches!(self, Operation::Refund | Operation::Penalty)
+    }
 }
 
 impl Adjust {
@@ -90,7 +95,7 @@ impl Adjust {
     /// # Errors
     /// [`CostError::Zero`].
     pub fn take_up_to(limit: impl Into<Limit>, most: u64) -> Result<Self, CostError> {
-        Adjust::new(limit, Operation::TakeUpTo, most)
+        Adjust::new(limit, Operation::TakeUpTo, most.into())
     }
 
     /// Gives back up to `cost` (at least 1) of the present charge, the latest first, and never more: an unused key has
@@ -99,6 +104,15 @@ impl Adjust {
     /// # Errors
     /// [`CostError::Zero`].
     pub fn refund(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
+        Adjust::new(limit, Operation::Refund, cost.into())
+    }
+
+    /// Gives back as [`Adjust::refund`] does, of each part up to its own cost, as [`Acquire::by_part`](crate::Acquire::by_part)
+    /// takes it.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`] if all are zero.
+    pub fn refund_by_part(limit: impl Into<Limit>, cost: Cost) -> Result<Self, CostError> {
         Adjust::new(limit, Operation::Refund, cost)
     }
 
@@ -108,6 +122,14 @@ impl Adjust {
     /// # Errors
     /// [`CostError::Zero`].
     pub fn penalty(limit: impl Into<Limit>, cost: u64) -> Result<Self, CostError> {
+        Adjust::new(limit, Operation::Penalty, cost.into())
+    }
+
+    /// Charges as [`Adjust::penalty`] does, each part its own cost, as [`Acquire::by_part`](crate::Acquire::by_part) takes it.
+    ///
+    /// # Errors
+    /// [`CostError::Zero`] if all are zero.
+    pub fn penalty_by_part(limit: impl Into<Limit>, cost: Cost) -> Result<Self, CostError> {
         Adjust::new(limit, Operation::Penalty, cost)
     }
 
@@ -117,15 +139,14 @@ impl Adjust {
     /// # Errors
     /// [`ConfigError`] for zero, a fraction of a microsecond, or a span out of range.
     pub fn block(limit: impl Into<Limit>, span: Duration) -> Result<Self, ConfigError> {
-        let amount = half_span("time to block", span)?;
-        let limit = limit.into();
+        let (limit, amount) = (limit.into(), half_span("time to block", span)?.into());
         Ok(Adjust { limit, operation: Operation::Block, amount, request: None })
     }
 
     /// Ends a block.
     pub fn unblock(limit: impl Into<Limit>) -> Self {
-        let limit = limit.into();
-        Adjust { limit, operation: Operation::Unblock, amount: 0, request: None }
+        let (limit, amount) = (limit.into(), 0.into());
+        Adjust { limit, operation: Operation::Unblock, amount, request: None }
     }
 
     /// Gives the adjustment an id, so that it can be sent again: once it has changed something, and while it is
@@ -138,12 +159,12 @@ impl Adjust {
         Ok(Adjust { request: Some(Request::new(id, remember)?), ..self })
     }
 
-    fn new(limit: impl Into<Limit>, operation: Operation, amount: u64) -> Result<Self, CostError> {
-        if amount == 0 {
+    fn new(limit: impl Into<Limit>, operation: Operation, amount: Cost) -> Result<Self, CostError> {
+        if amount.most() == 0 {
             return Err(CostError::Zero);
         }
         // No limit has more.
-        let amount = amount.min(MAX_COUNT);
+        let amount = amount.map(|_, cost| cost.min(MAX_COUNT));
         Ok(Adjust { limit: limit.into(), operation, amount, request: None })
     }
 
@@ -156,17 +177,17 @@ impl Adjust {
         let key = &mut transaction.key;
         match self.operation {
             Operation::TakeUpTo => {
-                let taken = self.amount.min(key.remaining());
+                let taken = self.amount.most().min(key.remaining());
                 if taken > 0 {
                     key.charge(&taken.into());
                     transaction.add_entry(taken);
                 }
                 taken
             }
-            Operation::Refund => refund(transaction, self.amount),
-            Operation::Penalty => penalty(transaction, &self.amount.into()),
+            Operation::Refund => refund(transaction, &self.amount),
+            Operation::Penalty => penalty(transaction, &self.amount),
             Operation::Block => {
-                let until = key.blocked_until.max(Some(key.now + self.amount));
+                let until = key.blocked_until.max(Some(key.now + self.amount.most()));
                 key.blocked_until = until;
                 until.map_or(0, |until| until - key.now)
             }
@@ -175,21 +196,24 @@ impl Adjust {
     }
 }
 
-fn refund(transaction: &mut Transaction<'_>, cost: u64) -> u64 {
-    let parts = &mut transaction.key.parts;
-    let used = parts.iter().map(LimitState::used).max().unwrap_or_default();
-    // The charge that a window gives back may be that of a reservation.
-    if used > 0 && parts.iter().any(|part| !part.is_log() && !part.limit.is_bucket()) {
-        transaction.reservations = None;
-    }
-    let parts = &mut transaction.key.parts;
-    for part in parts {
+/// Gives each part back up to its cost, and returns the most that any gave.
+fn refund(transaction: &mut Transaction<'_>, cost: &Cost) -> u64 {
+    let entry = cost.of_logs(transaction.key.limits());
+    let (mut most, mut is_of_window) = (0, false);
+    for (place, part) in transaction.key.parts.iter_mut().enumerate() {
+        let cost = cost.of_part(place);
+        most = most.max(cost.min(part.used()));
         if let Some(machine) = part.limit.machine() {
+            is_of_window |= cost > 0 && !part.limit.is_bucket();
             part.state = machine.give_back(part.state, cost);
         }
     }
-    transaction.give_back_entries(cost);
-    cost.min(used)
+    // The charge that a window gives back may be that of a reservation.
+    if is_of_window && most > 0 {
+        transaction.reservations = None;
+    }
+    transaction.give_back_entries(entry);
+    most
 }
 
 /// Charges each part its cost, as far as it has room, and returns the largest charge of any.
@@ -267,6 +291,7 @@ impl Run for Adjust {
     }
 
     fn run(&self, slot: &mut Option<Record>, now: Timestamp) -> Result<Adjusted, RecordError> {
+        self.amount.suits(&self.limit)?;
         let limits = self.limit.singles();
         if let (Some(request), Some(record)) = (self.request, &*slot)
             && record.is_of(&limits)

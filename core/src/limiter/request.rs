@@ -84,7 +84,7 @@ pub(super) enum What {
     /// An acquire of this cost.
     Acquire(Cost),
     /// An adjustment, by this amount.
-    Adjust(Operation, u64),
+    Adjust(Operation, Cost),
 }
 
 /// Prints it as records have it.
@@ -102,7 +102,9 @@ impl What {
         let Some(operation) = text.chars().next().and_then(Operation::of_letter) else {
             return text.parse().ok().map(What::Acquire);
         };
-        Some(What::Adjust(operation, read_number(&text[1..])?))
+        let cost: Cost = text[1..].parse().ok()?;
+        let is_known = cost.for_all().is_some() || operation.is_by_part();
+        is_known.then_some(What::Adjust(operation, cost))
     }
 }
 

@@ -217,12 +217,13 @@ fn in_text(script: &str, mut call: Text<'_>, beside: Option<RequestId>) -> Read<
         }
         "limiter_adjust" => {
             let (stored, request) = (call.stored()?, call.request()?);
-            let (what, amount, (limit, _)) = (call.next()?, call.number()?, call.limits()?);
+            let (what, cost, (limit, _)) = (call.next()?, call.parse::<Cost>()?, call.limits()?);
+            let amount = cost.for_all().ok_or("one number, but to refund and to penalize");
             let mut adjust = match what {
-                "t" => Adjust::take_up_to(limit, amount).map_err(text_of)?,
-                "f" => Adjust::refund(limit, amount).map_err(text_of)?,
-                "p" => Adjust::penalty(limit, amount).map_err(text_of)?,
-                "b" => Adjust::block(limit, Duration::from_micros(amount)).map_err(text_of)?,
+                "f" => Adjust::refund_by_part(limit, cost).map_err(text_of)?,
+                "p" => Adjust::penalty_by_part(limit, cost).map_err(text_of)?,
+                "t" => Adjust::take_up_to(limit, amount?).map_err(text_of)?,
+                "b" => Adjust::block(limit, Duration::from_micros(amount?)).map_err(text_of)?,
                 _ => Adjust::unblock(limit),
             };
             if let Some((id, remember)) = request {

@@ -8,8 +8,8 @@ use lockage_core::lock::{Lock, OwnerId};
 use lockage_core::rw_lock::{HoldId, RwLock};
 use lockage_core::semaphore::{PermitId, Semaphore};
 use lockage_core::{
-    Acquire, Adjust, Command, Limit, Record, RecordError, RequestId, SetLimit, Stored, StoredLimit,
-    Timestamp, WithStoredLimit,
+    Acquire, Adjust, Command, Cost, CostError, Limit, Record, RecordError, RequestId, SetLimit,
+    Stored, StoredLimit, Timestamp, WithStoredLimit,
 };
 
 const SPAN: Duration = Duration::from_secs(60);
@@ -222,10 +222,15 @@ fn each_record_has_its_tag() {
 fn d11_remembered_adjustments_read_back() {
     for text in ["fixed-window 10/60s", "token-bucket 10/60s burst 10", "sliding-log 10/60s"] {
         let (limit, block) = (limit(text), Duration::from_secs(5));
+        let by_part = |adjust: fn(Limit, Cost) -> Result<Adjust, CostError>| {
+            adjust(limit, Cost::by_part(&[2]).unwrap()).unwrap()
+        };
         for (adjust, changed) in [
             (Adjust::take_up_to(limit, 2).unwrap(), Adjust::take_up_to(limit, 3).unwrap()),
             (Adjust::refund(limit, 2).unwrap(), Adjust::penalty(limit, 2).unwrap()),
             (Adjust::penalty(limit, 2).unwrap(), Adjust::take_up_to(limit, 2).unwrap()),
+            (by_part(Adjust::refund_by_part), by_part(Adjust::penalty_by_part)),
+            (by_part(Adjust::penalty_by_part), Adjust::penalty(limit, 2).unwrap()),
             (Adjust::block(limit, block).unwrap(), Adjust::unblock(limit)),
             (Adjust::unblock(limit), Adjust::block(limit, block).unwrap()),
         ] {

@@ -1,5 +1,7 @@
 //! Adjustments, by their definitions: taking up to, refunds, penalties and blocks.
 
+use lockage_core::Cost;
+
 use super::{Part, Reference, whole};
 use crate::subject::{Adjustment, Outcome};
 
@@ -12,9 +14,9 @@ impl Reference {
         let now = i128::from(now_us);
         let (amount, penalties) = match adjustment {
             Adjustment::TakeUpTo(most) => (i128::from(most).min(self.remaining(now)), Vec::new()),
-            Adjustment::Refund(cost) => (self.used_of(cost.into(), now), Vec::new()),
+            Adjustment::Refund(cost) => (self.used_of(&cost, now), Vec::new()),
             Adjustment::Penalty(cost) => {
-                let penalties = self.penalties(cost.into(), now);
+                let penalties = self.penalties(&cost, now);
                 (penalties.iter().copied().max().expect("there is a part"), penalties)
             }
             Adjustment::Block(span_us) => {
@@ -27,7 +29,9 @@ impl Reference {
             self.begin_write(now_us);
             match adjustment {
                 Adjustment::TakeUpTo(_) => self.each(|part, _| part.admit(amount, now)),
-                Adjustment::Refund(cost) => self.each(|part, _| part.refund(cost.into(), now)),
+                Adjustment::Refund(cost) => {
+                    self.each(|part, at| part.refund(cost.of_part(at).into(), now));
+                }
                 Adjustment::Penalty(_) => self.each(|part, at| part.admit(penalties[at], now)),
                 Adjustment::Block(_) => self.blocked_until = Some(now + amount),
                 Adjustment::Unblock => self.blocked_until = None,
@@ -37,25 +41,27 @@ impl Reference {
     }
 
     /// Returns as much of `cost` as any part has used.
-    fn used_of(&self, cost: i128, now: i128) -> i128 {
-        let used = self.parts.iter().map(|part| cost.min(part.used(now)));
+    fn used_of(&self, cost: &Cost, now: i128) -> i128 {
+        let parts = self.parts.iter().enumerate();
+        let used = parts.map(|(at, part)| part.used(now).min(cost.of_part(at).into()));
         used.max().expect("there is a part")
     }
 
     /// Returns the charge of each part: as far as its debt allows. All logs keep the same entry, as large as fits into
     /// the log with the longest window, which remembers it for longest.
-    fn penalties(&self, cost: i128, now: i128) -> Vec<i128> {
+    fn penalties(&self, cost: &Cost, now: i128) -> Vec<i128> {
         let logs = || self.parts.iter().filter(|part| part.log_window.is_some());
         let longest = logs().map(|part| part.log_window).max();
         let longest_logs = logs().filter(|part| Some(part.log_window) == longest);
         let room = longest_logs.map(|part| part.room(now)).max().unwrap_or(0);
         let exact = logs().map(|part| MAX_EXACT - part.used(now)).min().unwrap_or(0);
-        let entry = cost.min(room).min(exact);
-        let charge = |part: &Part| match part.log_window {
+        let log = self.parts.iter().position(|part| part.log_window.is_some());
+        let entry = room.min(exact).min(log.map_or(0, |at| cost.of_part(at).into()));
+        let charge = |(at, part): (usize, &Part)| match part.log_window {
             Some(_) => entry,
-            None => cost.min(part.room(now)),
+            None => part.room(now).min(cost.of_part(at).into()),
         };
-        self.parts.iter().map(charge).collect()
+        self.parts.iter().enumerate().map(charge).collect()
     }
 
     fn each(&mut self, mut change: impl FnMut(&mut Part, usize)) {

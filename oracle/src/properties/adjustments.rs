@@ -55,20 +55,20 @@ pub fn a_refund_gives_back_what_was_used(
     let now_us = end(subject, trace);
     let before = subject.peek(1, now_us);
     if subject.acquire(cost, now_us).is_allowed() {
-        let (amount, after) = subject.adjust(Adjustment::Refund(cost), now_us);
+        let (amount, after) = subject.adjust(Adjustment::Refund(cost.into()), now_us);
         require((amount, after.each()) == (cost, before.each()), || {
             format!(
                 "{cost} acquired at {now_us} and given back: {before:?}, then {amount}, {after:?}"
             )
         })?;
     }
-    let (amount, after) = subject.adjust(Adjustment::Refund(cost), now_us);
+    let (amount, after) = subject.adjust(Adjustment::Refund(cost.into()), now_us);
     require(amount <= cost, || format!("{amount} of {cost} given back at {now_us}"))?;
     gave_back(&before, &after, amount)?;
     let mut empty = after;
     // A sliding window counts two limits at most.
     for _ in 0..2 {
-        (_, empty) = subject.adjust(Adjustment::Refund(MOST), now_us);
+        (_, empty) = subject.adjust(Adjustment::Refund(MOST.into()), now_us);
     }
     let full = empty.each().iter().all(|(limit, remaining)| limit == remaining);
     require(full, || format!("all given back at {now_us}: {empty:?}"))
@@ -127,7 +127,7 @@ pub fn a_penalty_is_charged_in_full_and_admits_nothing<S: Subject>(
     let now_us = end(punished, trace);
     end(spared, trace);
     let before = spared.peek(1, now_us);
-    let (amount, after) = punished.adjust(Adjustment::Penalty(penalty), now_us);
+    let (amount, after) = punished.adjust(Adjustment::Penalty(penalty.into()), now_us);
     let seen =
         || format!("a penalty of {penalty} at {now_us} is {amount}: {before:?}, then {after:?}");
     require((owed_at_least(trace, &before, penalty)..=penalty).contains(&amount), seen)?;

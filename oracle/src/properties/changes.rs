@@ -188,7 +188,7 @@ pub fn a_block_outlasts_a_change(
             return Ok(());
         }
     }
-    subject.adjust(Adjustment::Penalty(1), now_us);
+    subject.adjust(Adjustment::Penalty(1.into()), now_us);
     let (before, then) = (subject.peek(1, end_us - 1), subject.peek(1, end_us));
     require(before.blocked && !then.blocked, || {
         format!("blocked until {end_us}: one before {before:?}, then {then:?}")

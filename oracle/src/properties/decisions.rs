@@ -273,6 +273,13 @@ pub(super) fn charged_part(
     outcome: &Outcome,
     place: usize,
 ) -> Vec<(u64, i128)> {
+    if let (
+        Op::Adjust { adjustment: Adjustment::Refund(cost), .. },
+        Outcome::Adjusted { amount, .. },
+    ) = (op, outcome)
+    {
+        return vec![(now_us, -i128::from(cost.of_part(place).min(*amount)))];
+    }
     let Op::ByPart { cost, charges, .. } = op else { return charged(op, now_us, outcome) };
     let is_charged = *charges && outcome.answers().iter().any(Answer::is_allowed);
     if is_charged { vec![(now_us, cost.of_part(place).into())] } else { Vec::new() }

@@ -23,7 +23,7 @@ pub fn unrepeated_by_part_trace(max_steps: usize) -> BoxedStrategy<Trace> {
 
 /// Returns such traces with adjustments among the requests.
 pub fn adjusted_by_part_trace(max_steps: usize) -> BoxedStrategy<Trace> {
-    let ask = prop_oneof![6 => any_ask(), 2 => change().prop_map(Ask::Adjust)];
+    let ask = prop_oneof![6 => any_ask(), 2 => adjustment()];
     trace_of(Shape::Several, vec(step(ask), 1..=max_steps))
 }
 
@@ -31,7 +31,7 @@ pub fn adjusted_by_part_trace(max_steps: usize) -> BoxedStrategy<Trace> {
 pub fn changing_by_part_trace(max_steps: usize) -> BoxedStrategy<Trace> {
     let ask = prop_oneof![
         8 => any_ask(),
-        2 => change().prop_map(Ask::Adjust),
+        2 => adjustment(),
         1 => any_limits().prop_map(Ask::Under),
     ];
     trace_of(Shape::Several, vec(step(ask), 1..=max_steps))
@@ -59,6 +59,13 @@ fn first_ask() -> BoxedStrategy<Ask> {
         1 => Just(ByPart::Peek),
     ];
     prop_oneof![8 => by_part(how), 2 => plain_ask(), 1 => request()].boxed()
+}
+
+fn adjustment() -> BoxedStrategy<Ask> {
+    let remembered = || option::weighted(0.3, remember());
+    let how =
+        prop_oneof![remembered().prop_map(ByPart::Refund), remembered().prop_map(ByPart::Penalty),];
+    prop_oneof![by_part(how), change().prop_map(Ask::Adjust)].boxed()
 }
 
 fn by_part(how: impl Strategy<Value = ByPart> + 'static) -> BoxedStrategy<Ask> {

@@ -120,6 +120,12 @@ impl Memory {
                 let asked = Asked::ByPart(self.by_part(costs));
                 self.once(asked, *remember)
             }
+            Ask::ByPart(costs, ByPart::Refund(remember)) => {
+                self.adjust(Adjustment::Refund(self.adjusted_by_part(costs)), *remember)
+            }
+            Ask::ByPart(costs, ByPart::Penalty(remember)) => {
+                self.adjust(Adjustment::Penalty(self.adjusted_by_part(costs)), *remember)
+            }
             Ask::ByPart(costs, how) => {
                 let (cost, charges) = (self.by_part(costs), matches!(how, ByPart::Acquire));
                 Op::ByPart { cost, request: None, charges }
@@ -135,15 +141,19 @@ impl Memory {
             }
             Ask::CancelTurn(back) => Op::CancelTurn(self.turns.saturating_sub(back + 1)),
             Ask::Peek(cost) => Op::Peek(self.cost(*cost)),
-            Ask::Adjust(change) => {
-                Op::Adjust { adjustment: self.adjustment(*change), request: None }
-            }
+            Ask::Adjust(change) => self.adjust(self.adjustment(*change), None),
             Ask::AdjustOnce(change, remember) => {
-                let asked = Asked::Adjust(self.adjustment(*change));
-                self.once(asked, *remember)
+                self.adjust(self.adjustment(*change), Some(*remember))
             }
             Ask::Under(limits) => Op::Change(limits.clone()),
             Ask::Reset => Op::Reset,
+        }
+    }
+
+    fn adjust(&mut self, adjustment: Adjustment, remember: Option<Lasting>) -> Op {
+        match remember {
+            Some(remember) => self.once(Asked::Adjust(adjustment), remember),
+            None => Op::Adjust { adjustment, request: None },
         }
     }
 
@@ -185,8 +195,8 @@ impl Memory {
         let amount = |cost| self.cost(cost).min(MAX_COUNT);
         match change {
             Change::TakeUpTo(cost) => Adjustment::TakeUpTo(amount(cost)),
-            Change::Refund(cost) => Adjustment::Refund(amount(cost)),
-            Change::Penalty(cost) => Adjustment::Penalty(amount(cost)),
+            Change::Refund(cost) => Adjustment::Refund(amount(cost).into()),
+            Change::Penalty(cost) => Adjustment::Penalty(amount(cost).into()),
             Change::Block(lasting) => Adjustment::Block(self.lasting_us(lasting)),
             Change::Unblock => Adjustment::Unblock,
         }
@@ -208,6 +218,13 @@ impl Memory {
             all = vec![1; parts.len()];
         }
         PartCost::by_part(&all).expect("as many as a limit has")
+    }
+
+    /// Returns such costs within the exact range: larger ones are indistinguishable.
+    fn adjusted_by_part(&self, costs: &[Option<Cost>]) -> PartCost {
+        let cost = self.by_part(costs);
+        let costs = cost.parts().expect("it is by part").iter().map(|cost| *cost.min(&MAX_COUNT));
+        PartCost::by_part(&costs.collect::<Vec<_>>()).expect("as many")
     }
 
     fn cost(&self, cost: Cost) -> u64 {

@@ -123,6 +123,10 @@ pub enum ByPart {
     Once(Lasting),
     /// As a peek.
     Peek,
+    /// As a refund, under a new id if it is remembered for a span.
+    Refund(Option<Lasting>),
+    /// As a penalty, likewise.
+    Penalty(Option<Lasting>),
 }
 
 /// An adjustment.
@@ -220,7 +224,15 @@ impl Trace {
 
     /// Returns whether it adjusts the key.
     pub fn adjusts(&self) -> bool {
-        self.steps.iter().any(|step| matches!(step.ask, Ask::Adjust(_) | Ask::AdjustOnce(..)))
+        let is_adjustment = |step: &Step| {
+            matches!(
+                step.ask,
+                Ask::Adjust(_)
+                    | Ask::AdjustOnce(..)
+                    | Ask::ByPart(_, ByPart::Refund(_) | ByPart::Penalty(_))
+            )
+        };
+        self.steps.iter().any(is_adjustment)
     }
 
     /// Returns whether it gives back charges.
@@ -228,7 +240,9 @@ impl Trace {
         let refund = |step: &Step| {
             matches!(
                 step.ask,
-                Ask::Adjust(Change::Refund(_)) | Ask::AdjustOnce(Change::Refund(_), _)
+                Ask::Adjust(Change::Refund(_))
+                    | Ask::AdjustOnce(Change::Refund(_), _)
+                    | Ask::ByPart(_, ByPart::Refund(_))
             )
         };
         self.steps.iter().any(refund)

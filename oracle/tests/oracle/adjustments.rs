@@ -108,8 +108,8 @@ fn d11_an_adjustment_is_done_once() {
     each("adjusted_once", input, |((trace, cost), which, wait_us, then)| {
         let adjustment = [
             Adjustment::TakeUpTo(cost),
-            Adjustment::Refund(cost),
-            Adjustment::Penalty(cost),
+            Adjustment::Refund(cost.into()),
+            Adjustment::Penalty(cost.into()),
             Adjustment::Block(cost.min(MAX_REMEMBER_US)),
             Adjustment::Unblock,
         ][which];

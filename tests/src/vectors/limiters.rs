@@ -252,8 +252,8 @@ fn days(key: &mut Recorder) {
     key.record("acquire 1 of a caller that is two days behind", &asked);
 }
 
-/// Costs by part: admitted, denied by one part, with a part that does not count, with an id, reserved and settled, with
-/// logs, and of another number of parts than the stored limit.
+/// Costs by part: admitted, denied by one part, with a part that does not count, with an id, reserved and settled, given
+/// back and owed, with logs, and of another number of parts than the stored limit.
 fn by_part(key: &mut Recorder) {
     _ = key.by_part("+1+60000+60000");
     _ = key.by_part("+1+60000+60000");
@@ -278,6 +278,13 @@ fn by_part(key: &mut Recorder) {
     key.record("settle it for +1+0+5", &settle("+1+0+5"));
     key.record("settle it for +1+0+5, repeated", &settle("+1+0+5"));
     key.record("settle it for +1+0+4", &settle("+1+0+4"));
+    let refund = Adjust::refund_by_part(limit, cost("+0+2+1")).expect("above 0");
+    let refund_once = refund.with_request(RequestId::from_u128(3), hour).expect("in range");
+    key.record("refund +0+2+1, with an id", &refund_once);
+    key.record("refund +0+2+1, with an id, repeated", &refund_once);
+    let penalty = Adjust::penalty_by_part(limit, cost("+0+200000+1")).expect("above 0");
+    key.record("penalty +0+200000+1", &penalty);
+    key.record("refund +1+1", &Adjust::refund_by_part(limit, cost("+1+1")).expect("above 0"));
     let logs: Limit = "sliding-log 3/s + leaky-bucket 1/s queue 9 + sliding-log 9/min"
         .parse()
         .expect("well formed");

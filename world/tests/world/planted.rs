@@ -76,11 +76,11 @@ fn planted_bugs_in_limiter_scripts_are_found() {
         ),
         // Wrong adjustments and settlements (D15): one gives back more than counts, one shortens a
         // block, one settles an expired reservation.
-        (LimiterAdjust, "done = max(done, math.min(amount, used(part)))", "done = amount"),
+        (LimiterAdjust, "done = max(done, math.min(cost, used(part)))", "done = amount"),
         (LimiterAdjust, "blocked = max(blocked or now, now + amount)", "blocked = now + amount"),
         (LimiterSettle, "now < till and UNKNOWN or EXPIRED", "UNKNOWN"),
         (TokenBucketSettle, "low and low < total and total - low or 0", "0"),
-        (LimiterAdjust, "counter_give_back(part, amount)", "counter_give_back(part, 2 * amount)"),
+        (LimiterAdjust, "counter_give_back(part, cost)", "counter_give_back(part, 2 * cost)"),
         // A limit that gives something away, another one than the stored one, or one that applies
         // to other clients.
         (LimiterAcquire, "charge_fresh(part, most)", "charge_fresh(part, 0)"),
