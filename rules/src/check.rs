@@ -152,10 +152,6 @@ fn place_costs(draft: &mut Draft, report: &mut Report<'_>) {
             None => check_zero(costs, span, report),
         }
     }
-    if draft.rule.overdraft && placed.iter().any(|costs| costs.len() > 1) {
-        let message = "a cost for each part cannot overdraw: expected one cost for all parts";
-        report.at(span, message);
-    }
     draft.rule.costs = placed;
 }
 

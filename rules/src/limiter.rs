@@ -13,7 +13,7 @@ use lockage::{Decision, Error, Limiter};
 use crate::decision::{Met, Open, RuleDecision};
 use crate::in_flight::{InFlight, Place, Shed};
 use crate::limits::RuleLimit;
-use crate::rule::{Costs, Matched};
+use crate::rule::{Costs, Matched, Rule};
 use crate::settings::{Priority, RuleFallback};
 
 /// Decides the limits that requests meet by rules: each is charged, or none.
@@ -182,6 +182,33 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         result
     }
 
+    /// Gives back the costs of an admitted request that is not served after all, and cancels its estimates. The costs of
+    /// rules with `overdraft` stay charged. It asks all rules, also after an error of one.
+    ///
+    /// # Errors
+    /// The first [`Error`]. Whatever could not be given back stays charged.
+    pub async fn give_back(&self, decided: &RuleDecision) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (at, Met { matched, decision }) in decided.met.iter().enumerate() {
+            let is_charged = |it: &Decision| it.is_allowed() && it.origin != Origin::Fallback;
+            let Rule { shadow, overdraft, .. } = *matched.rule;
+            let Matched { id, costs, .. } = matched;
+            let given_back = match decided.open.iter().find(|open| open.at == at) {
+                Some(open) => self.limiter(matched)?.cancel(id, &open.reservation).await.map(drop),
+                None if shadow || overdraft || !decided.is_allowed() => continue,
+                None if !decision.as_ref().is_some_and(is_charged) => continue,
+                None => match costs {
+                    Costs::One(cost) => self.limiter(matched)?.refund(id, *cost).await.map(drop),
+                    Costs::Parts(costs) => {
+                        self.limiter(matched)?.refund_parts(id, &costs[..]).await.map(drop)
+                    }
+                },
+            };
+            result = result.and(given_back);
+        }
+        result
+    }
+
     /// Takes a place among the requests that are served at once, for one that goes ahead without a decision; `None` without
     /// a bound.
     ///
@@ -219,11 +246,9 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         self.note(&decided, outcome.as_ref().err());
         if !decided.is_allowed() || outcome.is_err() {
             decided.place = None;
-            for Open { at, reservation } in std::mem::take(&mut decided.open) {
-                let matched = &decided.met[at].matched;
-                // If it cannot be given back, it stays charged.
-                let _ = self.limiter(matched)?.cancel(&matched.id, &reservation).await;
-            }
+            // If it cannot be given back, it stays charged.
+            let _ = self.give_back(&decided).await;
+            decided.open.clear();
         }
         outcome?;
         // Each of them would wait for a store that is away.
@@ -397,6 +422,9 @@ async fn ask<S: HasTimeout>(limiter: &Limiter<S>, matched: &Matched) -> Result<D
     let id = &matched.id;
     match &matched.costs {
         Costs::One(cost) if matched.rule.overdraft => Ok(limiter.penalty(id, *cost).await?.after),
+        Costs::Parts(costs) if matched.rule.overdraft => {
+            Ok(limiter.penalty_parts(id, &costs[..]).await?.after)
+        }
         Costs::One(cost) => limiter.try_acquire(id, *cost).await,
         Costs::Parts(costs) => limiter.try_acquire_parts(id, &costs[..]).await,
     }

@@ -92,6 +92,14 @@ impl Costs {
             Costs::Parts(parts) => ChargedCost::by_part(parts),
         }
     }
+
+    /// Returns the numbers: one, or one for each part.
+    pub fn amounts(&self) -> &[u64] {
+        match self {
+            Costs::One(amount) => std::slice::from_ref(amount),
+            Costs::Parts(amounts) => amounts,
+        }
+    }
 }
 
 /// The values of a request, by the numbers of their keys.
@@ -219,14 +227,20 @@ impl Matched {
         self.own.is_none().then_some(self.rule.first_limit + self.tier)
     }
 
+    /// Returns the name of the cost at this place among the [costs](Self::costs); `None` if it is a number of the rule, or
+    /// of another limit than the rule's.
+    pub fn cost_name(&self, place: usize) -> Option<&str> {
+        match self.rule.costs_of(self.tier).get(place)? {
+            Cost::Named { name, .. } if self.own.is_none() => Some(name),
+            _ => None,
+        }
+    }
+
     /// Returns the amount of this name among the costs; `None` if the rule does not name it.
     pub(crate) fn amount_of(&self, name: &str) -> Option<u64> {
-        let named = |cost: &Cost| matches!(cost, Cost::Named { name: other, .. } if other == name);
-        let place = self.rule.costs_of(self.tier).iter().position(named)?;
-        match &self.costs {
-            Costs::One(amount) => Some(*amount),
-            Costs::Parts(amounts) => amounts.get(place).copied(),
-        }
+        let mut amounts = self.costs.amounts().iter().enumerate();
+        let named = amounts.find(|(place, _)| self.cost_name(*place) == Some(name));
+        named.map(|(_, amount)| *amount)
     }
 
     /// Returns the costs with another amount of this name.
@@ -236,8 +250,8 @@ impl Matched {
             Costs::One(only) => std::slice::from_mut(only),
             Costs::Parts(amounts) => &mut amounts[..],
         };
-        for (cost, old) in self.rule.costs_of(self.tier).iter().zip(amounts) {
-            if matches!(cost, Cost::Named { name: other, .. } if other == name) {
+        for (place, old) in amounts.iter_mut().enumerate() {
+            if self.cost_name(place) == Some(name) {
                 *old = amount;
             }
         }

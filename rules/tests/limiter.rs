@@ -188,6 +188,80 @@ async fn a_rule_with_an_overdraft_charges_what_does_not_fit() {
     assert!(decided.met[0].decision.is_none());
 }
 
+/// D11, by part: what a rule with an overdraft is owed.
+#[tokio::test(start_paused = true)]
+async fn an_overdraft_can_have_a_cost_for_each_part() {
+    let limit = "calls: fixed-window 9/min + tokens: token-bucket 100/min";
+    let rules = rules(&format!(
+        "
+        costs: {{ tokens: 1 }}
+        rules:
+          - {{ name: llm, id: llm, limit: '{limit}', overdraft: true, cost: {{ calls: 1, tokens: tokens }} }}
+        "
+    ));
+    let (_, store) = store();
+    let limiter = RuleLimiter::new(store, paused_memory());
+    let request = Request::new().cost("tokens", 130);
+    let decided = limiter.decide(rules.matches(&request)).await.unwrap();
+    assert_eq!(outcome(&decided), (Some("llm"), true));
+    tokio::time::advance(30 * SECOND).await;
+    let parts = |decided: &RuleDecision| {
+        let parts = &decided.met[0].decision.as_ref().unwrap().parts;
+        parts.iter().map(|part| part.remaining).collect::<Vec<_>>()
+    };
+    let decided = limiter.decide(rules.matches(&request.cost("tokens", 5))).await.unwrap();
+    assert_eq!(parts(&decided), [7, 15]);
+}
+
+/// H4: a request that is not served after all is charged nothing, whatever its costs are; a denied one gives nothing back.
+#[tokio::test(start_paused = true)]
+async fn an_admitted_request_can_be_given_back() {
+    let both = "calls: fixed-window 9/min + tokens: token-bucket 100/min";
+    let rules = rules(&format!(
+        "
+        costs: {{ tokens: 30 }}
+        rules:
+          - {{ name: llm, id: llm, limit: '{both}', cost: {{ calls: 1, tokens: tokens }} }}
+          - {{ name: all, id: all, limit: fixed-window 5/min, cost: 2 }}
+          - {{ name: trial, id: trial, limit: fixed-window 5/min, shadow: true }}
+          - {{ name: owed, id: owed, limit: fixed-window 5/min, overdraft: true }}
+        "
+    ));
+    let (failing, store) = store();
+    let limiter = RuleLimiter::new(store.clone(), paused_memory());
+    let state = async || {
+        let llm = Limiter::new(store.clone(), both.parse().unwrap());
+        let llm = llm.peek("llm", 0).await.unwrap().parts;
+        let mut left: Vec<_> = llm.iter().map(|part| part.remaining).collect();
+        for id in ["all", "trial", "owed"] {
+            left.push(self::left(&store, id, "fixed-window 5/min").await);
+        }
+        left
+    };
+    let matched = || rules.matches(&Request::new());
+    let decided = limiter.decide(matched()).await.unwrap();
+    assert_eq!(state().await, [8, 70, 3, 4, 4]);
+    limiter.give_back(&decided).await.unwrap();
+    assert_eq!(state().await, [9, 100, 5, 4, 4], "a trial and an overdraft stay");
+
+    let held = limiter.reserve(matched(), "tokens", 60 * SECOND).await.unwrap();
+    assert_eq!(state().await, [8, 70, 3, 3, 3]);
+    // It asks the others also after an error of one.
+    failing.next([Fate::Misconfigured]);
+    assert!(limiter.give_back(&held).await.is_err());
+    assert_eq!(state().await, [8, 70, 5, 3, 3]);
+    limiter.give_back(&held).await.unwrap();
+    assert_eq!(state().await, [9, 100, 5, 3, 3]);
+
+    for _ in 0..2 {
+        assert!(limiter.decide(matched()).await.unwrap().is_allowed());
+    }
+    let denied = limiter.decide(matched()).await.unwrap();
+    assert!(!denied.is_allowed());
+    limiter.give_back(&denied).await.unwrap();
+    assert_eq!(state().await, [7, 40, 1, 1, 1]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_stored_limit_is_decided_together_with_others() {
     let rules = rules(

@@ -275,8 +275,6 @@ fn costs_fit_their_limit() {
     toml(&format!("{both}cost = ^[0, 0]\n"), &["a cost of 0"]);
     toml(&rule("cost = ^0\n"), &["a cost of 0"]);
     toml(&rule("fallback = ^'local-share 6'\n"), &["no share of `fixed-window 5/s` of rule `a`"]);
-    let overdraws = format!("{both}overdraft = true\ncost = ^[1, 2]\n");
-    toml(&overdraws, &["a cost for each part cannot overdraw: expected one cost for all parts"]);
     Rules::parse(&format!("{both}cost = [0, 10]\n"), Format::Toml).unwrap();
 }
 

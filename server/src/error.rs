@@ -17,11 +17,6 @@ pub(crate) enum Failure {
     /// More important requests come first.
     #[error("not done: {0}")]
     Shed(#[from] Shed),
-    /// A refund for a limit whose parts have costs of their own.
-    #[error(
-        "the limit of the rule `{0}` has costs by part, which cannot be refunded: reserve and settle them"
-    )]
-    CostsByPart(String),
     /// A request that names itself, and meets a rule that overdraws.
     #[error("the rule `{0}` has an overdraft, and takes no Idempotency-Key")]
     NotOnce(String),
@@ -32,9 +27,7 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
-            Failure::Invalid(_) | Failure::CostsByPart(_) | Failure::NotOnce(_) => {
-                ErrorKind::Refused
-            }
+            Failure::Invalid(_) | Failure::NotOnce(_) => ErrorKind::Refused,
             // The server's own numbers were checked when it started: these are the request's.
             Failure::Error(
                 Error::Config(_) | Error::Store(StoreError::Record(RecordError::HoldTooLong)),

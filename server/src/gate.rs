@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::{HeaderName, HeaderValue};
-use lockage::limiter::{Origin, RequestId};
+use lockage::limiter::RequestId;
 use lockage::runtime::Tokio;
 use lockage::{AnyStore, Decision, Error, RetryStore};
 use lockage_rules::{
-    Costs, LiveRules, Matched, Met, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
+    Costs, LiveRules, Matched, Request, RuleDecision, RuleLimit, RuleLimiter, Rules,
 };
 use lockage_tower::{Fields, RuleFields};
 use tokio_util::task::TaskTracker;
@@ -141,7 +141,7 @@ impl Gate {
         Ok(answer(&self.0.outcome(&rules, met, binding, denied.is_none())))
     }
 
-    /// Gives the costs of requests back, and returns the answer that is made of what is left. A cost by part is refused.
+    /// Gives the costs of requests back, and returns the answer that is made of what is left.
     pub(crate) async fn refund<T>(
         &self,
         asked: &Asked,
@@ -151,14 +151,17 @@ impl Gate {
         let matched = asked.matched(&rules);
         let mut after = Vec::new();
         for one in &matched {
-            after.push(match (one.limit(), &one.costs) {
-                (RuleLimit::Blocked, _) | (_, Costs::One(0)) => None,
-                (_, Costs::One(cost)) => {
-                    let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
-                    Some(limiter.refund(&one.id, *cost).await?.after)
-                }
-                (_, Costs::Parts(_)) => return Err(Failure::CostsByPart(one.rule.name.clone())),
-            });
+            let cost = one.costs.cost().map_err(Error::from)?;
+            if *one.limit() == RuleLimit::Blocked || cost.most() == 0 {
+                after.push(None);
+                continue;
+            }
+            let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
+            let adjusted = match &one.costs {
+                Costs::One(cost) => limiter.refund(&one.id, *cost).await?,
+                Costs::Parts(costs) => limiter.refund_parts(&one.id, &costs[..]).await?,
+            };
+            after.push(Some(adjusted.after));
         }
         let met = matched.iter().zip(after.iter().map(Option::as_ref)).collect();
         Ok(answer(&self.0.outcome(&rules, met, None, true)))
@@ -246,28 +249,11 @@ impl Inner {
         Outcome { met, binding, is_allowed, rules, fields: &self.fields }
     }
 
-    /// Gives back a decision that nobody has taken.
+    /// Gives back a decision whose answer came too late.
     async fn give_back(&self, decided: &RuleDecision) {
-        let is_given_back = |met: &&Met| {
-            let rule = &met.matched.rule;
-            let is_charged = |it: &Decision| it.is_allowed() && it.origin != Origin::Fallback;
-            // The cost of an overdraft is there already, whoever hears of the charge.
-            met.decision.as_ref().is_some_and(is_charged) && !rule.shadow && !rule.overdraft
-        };
-        let mut given_back = decided.met.iter().filter(is_given_back).peekable();
-        if given_back.peek().is_some() {
-            metrics::counter!("lockage.server.given_back").increment(1);
-        }
-        for Met { matched, .. } in given_back {
-            let Matched { id, costs, .. } = matched;
-            let rule = &matched.rule.name;
-            let (Costs::One(cost), Ok(limiter)) = (costs, self.limiter.limiter(matched)) else {
-                tracing::warn!(rule, "a cost by part was charged, and its answer came too late");
-                continue;
-            };
-            if let Err(error) = limiter.refund(id, *cost).await {
-                tracing::warn!(rule, %error, "a cost was charged, its answer came too late, and it stays charged");
-            }
+        metrics::counter!("lockage.server.given_back").increment(1);
+        if let Err(error) = self.limiter.give_back(decided).await {
+            tracing::warn!(%error, "a cost was charged, its answer came too late, and it stays charged");
         }
     }
 }

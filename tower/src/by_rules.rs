@@ -242,7 +242,7 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
             Some(Estimate { name, hold, .. }) => self.limiter.reserve(matched, name, *hold).await,
         };
         match decided {
-            Ok(decided) if decided.is_allowed() => self.admit(decided, &in_force, answers),
+            Ok(decided) if decided.is_allowed() => self.admit(decided, &in_force, answers).await,
             Ok(denied) => Err(reject(&denied, &in_force, answers)),
             Err(error) => {
                 answers.without(error)?;
@@ -294,14 +294,18 @@ impl<S: HasTimeout + Clone + 'static> ByRules<S> {
         })
     }
 
-    fn admit(
+    async fn admit(
         &self,
         mut decided: RuleDecision,
         in_force: &InForce,
         answers: Answers,
     ) -> Result<Admitted, Box<Rejection>> {
-        let has_turn = |met: &Met| met.decision.as_ref().is_some_and(|it| !it.turn_after.is_zero());
+        let has_turn = |Met { matched, decision, .. }: &Met| {
+            !matched.rule.overdraft && decision.as_ref().is_some_and(|it| !it.turn_after.is_zero())
+        };
         if decided.met.iter().any(has_turn) {
+            // If it cannot be given back, it stays charged.
+            let _ = self.limiter.give_back(&decided).await;
             return Err(Rejection::boxed(Reason::TurnsWithoutWaiting));
         }
         let fields = in_force.policies.admitted(answers, &met(&decided));

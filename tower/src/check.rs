@@ -6,9 +6,9 @@ use std::time::Duration;
 use http::Method;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use http::request::Parts;
-use lockage::limiter::{MAX_TOGETHER, Origin, RequestId};
+use lockage::limiter::{Adjusted, Cost, MAX_TOGETHER, Origin, RequestId};
 use lockage::runtime::Runtime;
-use lockage::{Decision, Error, Limiter, Store, StoreError};
+use lockage::{Decision, Error, Limit, Limiter, Store, StoreError};
 use smallvec::SmallVec;
 
 use crate::admission::{Admitted, Pending};
@@ -170,12 +170,9 @@ impl<S: Store + Clone + 'static> Setup<S> {
                     && !decision.would_deny()
                     && decision.origin != Origin::Fallback
             };
-            // Costs by part are refunded by their reservations alone.
-            if let (Amount::All(cost), None) = (&cost, &self.reserving)
-                && decision.as_ref().is_some_and(is_charged)
-            {
+            if self.reserving.is_none() && decision.as_ref().is_some_and(is_charged) {
                 // If the refund fails, the cost stays charged.
-                let _ = Box::pin(charge.limiter.refund(&id, *cost)).await;
+                let _ = Box::pin(refund(&charge.limiter, &id, &cost)).await;
             }
         }
         Err(rejection)
@@ -231,10 +228,16 @@ impl<S: Store + Clone + 'static> Setup<S> {
         parts: &Parts,
         cost: &Amount,
     ) -> Result<bool, Box<Rejection>> {
-        // `RateLimit::build` refuses several limits with costs by part, unless they are reserved.
-        let Amount::All(one) = *cost else { unreachable!("costs by part are charged one by one") };
-        let requests: Vec<_> =
-            all.iter().map(|it| it.charge.limiter.request(&it.id, one)).collect();
+        let cost_under = |limit: Option<Limit>| match cost {
+            Amount::All(cost) => Some((*cost).into()),
+            // The names of a stored limit are not known yet.
+            Amount::Parts(each) => Cost::named(&limit?, &by_name(each)).ok(),
+        };
+        let requests = all.iter().map(|it| {
+            let limiter = &it.charge.limiter;
+            Some(limiter.request(&it.id, cost_under(limiter.limit())?))
+        });
+        let Some(requests) = requests.collect::<Option<Vec<_>>>() else { return Ok(false) };
         match all[0].charge.limiter.try_acquire_all(&requests).await {
             Ok(decided) if decided.is_allowed() => {
                 for (one, decision) in all.iter_mut().zip(decided.decisions) {
@@ -400,6 +403,17 @@ impl<S: Store + Clone + 'static> Setup<S> {
         if let Some(policy) = &self.at_once {
             policy.add_policies(fields);
         }
+    }
+}
+
+async fn refund<S: Store>(
+    limiter: &Limiter<S>,
+    id: &str,
+    cost: &Amount,
+) -> Result<Adjusted, Error> {
+    match cost {
+        Amount::All(cost) => limiter.refund(id, *cost).await,
+        Amount::Parts(each) => limiter.refund_parts(id, &by_name(each)[..]).await,
     }
 }
 

@@ -9,11 +9,7 @@ use crate::cost::OfRequest;
 use crate::error::SetupError;
 
 /// Checks that costs by part have the options that work with them, and that each real cost has an estimate.
-pub(crate) fn check<S>(
-    setup: &Setup<S>,
-    limiters: usize,
-    is_in_flight: bool,
-) -> Result<(), SetupError> {
+pub(crate) fn check<S>(setup: &Setup<S>) -> Result<(), SetupError> {
     let (costs, committed) = (&setup.part_costs, setup.reserving.as_ref().map(|it| &it.by.parts));
     let names = costs.iter().map(|(name, _)| &**name).collect::<Vec<_>>();
     for name in committed.into_iter().flat_map(|parts| parts.iter()) {
@@ -26,13 +22,6 @@ pub(crate) fn check<S>(
         true => Ok(()),
         false if setup.cost.is_some() => conflict("a cost for all parts"),
         false if setup.waiting.is_some() => conflict("waiting"),
-        // A refund has one cost for all parts.
-        false if committed.is_none() && limiters > 1 => {
-            conflict("several limiters, unless it reserves")
-        }
-        false if committed.is_none() && is_in_flight => {
-            conflict("a bound of requests in flight, unless it reserves")
-        }
         false if committed.is_some_and(|parts| parts.is_empty()) => {
             conflict("a commit for all parts: name one by `Commit::for_part`")
         }

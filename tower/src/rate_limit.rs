@@ -165,8 +165,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// Sets the cost of a request for one part of the limit, such as `tokens` of `requests: fixed-window 60/min + tokens:
     /// token-bucket 90_000/min`, instead of one [cost](Self::cost) for all. Parts without a cost are not charged.
     ///
-    /// Every limit of the layer needs all of these parts. With several limiters, or a bound of requests
-    /// [in flight](Self::in_flight), such a layer has to [reserve](Self::reserve): only reservations give costs by part back.
+    /// Every limit of the layer needs all of these parts.
     pub fn cost_of(mut self, part: &str, cost: impl Into<Cost>) -> Self {
         let Cost { of, unit } = cost.into();
         self.setup.part_costs.retain(|(name, _)| **name != *part);
@@ -268,7 +267,7 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
         if setup.waiting.is_some() && setup.reserving.is_some() {
             return Err(SetupError::Conflict("waiting", "reservations"));
         }
-        part_costs::check(&setup, rules.len(), in_flight.is_some())?;
+        part_costs::check(&setup)?;
         let waits = setup.waiting.is_some();
         setup.rules =
             rules.into_iter().map(|rule| rule.build(unit, waits)).collect::<Result<_, _>>()?;

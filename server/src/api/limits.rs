@@ -16,7 +16,7 @@ use utoipa::ToSchema;
 
 use super::{Body, idempotency_key, ms, with_retry_after};
 use crate::error::Failure;
-use crate::gate::reserve::{Held, Settled};
+use crate::gate::reserve::{Actual, Held, Settled};
 use crate::gate::{Asked, Change, Gate, Outcome, Own};
 
 /// Returns the routes that every client may use.
@@ -285,8 +285,11 @@ pub(crate) async fn reserve(
 pub(crate) struct Settle {
     /// The reservations that are settled, as `reserve` returned them.
     reservations: Vec<Held>,
-    /// The true cost; 0 gives the estimate back.
-    cost: u64,
+    /// The true cost under all limits and of all their parts; 0 gives the estimates back.
+    cost: Option<u64>,
+    /// Instead, the true costs of these names, for all `hits`. Others are as estimated.
+    #[schema(example = json!({"tokens": 950}))]
+    costs: Option<BTreeMap<String, u64>>,
 }
 
 /// The outcome of each settlement.
@@ -303,11 +306,17 @@ pub(crate) struct AllSettled {
 ))]
 pub(crate) async fn settle(
     State(gate): State<Gate>,
-    Body(Settle { reservations, cost }): Body<Settle>,
+    Body(Settle { reservations, cost, costs }): Body<Settle>,
 ) -> Result<Json<AllSettled>, Failure> {
+    let actual = match (cost, costs) {
+        (Some(cost), None) => Actual::All(cost),
+        (None, Some(costs)) => Actual::Named(costs),
+        _ => return Err(Failure::Invalid("expected either `cost` or `costs`".into())),
+    };
+    actual.check(&reservations)?;
     let mut settled = Vec::new();
     for held in &reservations {
-        settled.push(gate.settle(held, cost).await?);
+        settled.push(gate.settle(held, &actual).await?);
     }
     Ok(Json(AllSettled { settled }))
 }

@@ -1,5 +1,6 @@
 //! Estimates that are charged now, and settled later by any server.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,51 @@ pub(crate) struct Held {
     limit: Option<String>,
     /// The reservation's own id.
     reservation: String,
-    /// The estimate.
-    cost: u64,
+    /// The estimate, or one for each part of the limit.
+    costs: Vec<HeldCost>,
     /// Until when it can be settled, by the store's clock.
     expires_at_us: u64,
+}
+
+/// The estimate of a limit, or of a part of one.
+#[derive(Clone, Debug, Deserialize, Serialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldCost {
+    /// The name of the cost in the rule; none if it is a number there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    amount: u64,
+}
+
+/// The true cost of what was reserved.
+pub(crate) enum Actual {
+    /// One for all limits, and their parts.
+    All(u64),
+    /// Those of names; others are as estimated.
+    Named(BTreeMap<String, u64>),
+}
+
+impl Actual {
+    /// Checks that a reservation has each of the names.
+    pub(crate) fn check(&self, held: &[Held]) -> Result<(), Failure> {
+        let Actual::Named(costs) = self else { return Ok(()) };
+        let names = || held.iter().flat_map(|one| &one.costs).filter_map(|it| it.name.as_ref());
+        match costs.keys().find(|name| !names().any(|known| known == *name)) {
+            Some(name) => {
+                let message = format!("no reservation has a cost of the name `{name}`");
+                Err(Failure::Invalid(message))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn of(&self, HeldCost { name, amount }: &HeldCost) -> u64 {
+        match (self, name) {
+            (Actual::All(cost), _) => *cost,
+            (Actual::Named(costs), Some(name)) => costs.get(name).copied().unwrap_or(*amount),
+            (Actual::Named(_), None) => *amount,
+        }
+    }
 }
 
 /// The outcome of a settlement.
@@ -82,7 +124,7 @@ impl Gate {
     }
 
     /// Charges the true cost in the place of an estimate.
-    pub(crate) async fn settle(&self, held: &Held, cost: u64) -> Result<Settled, Failure> {
+    pub(crate) async fn settle(&self, held: &Held, actual: &Actual) -> Result<Settled, Failure> {
         fn read<T: FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Failure> {
             text.parse().map_err(|error: T::Err| Failure::Invalid(error.to_string()))
         }
@@ -92,13 +134,18 @@ impl Gate {
         };
         let reservation = Reservation {
             id: read::<RequestId>(&held.reservation)?,
-            cost: held.cost,
+            cost: held.costs.iter().map(|it| it.amount).max().unwrap_or_default(),
             expires_at: Timestamp::from_micros(held.expires_at_us)
                 .map_err(|error| Failure::Invalid(error.to_string()))?,
         };
-        let matched = Matched::new(held.id.clone(), limit, Costs::One(cost));
+        let costs: Vec<u64> = held.costs.iter().map(|it| actual.of(it)).collect();
+        let matched = Matched::new(held.id.clone(), limit, Costs::One(1));
         let limiter = self.0.limiter.limiter(&matched).map_err(Error::from)?;
-        Ok(match limiter.commit(&held.id, &reservation, cost).await? {
+        let settled = match costs[..] {
+            [cost] => limiter.commit(&held.id, &reservation, cost).await?,
+            ref costs => limiter.commit_parts(&held.id, &reservation, costs).await?,
+        };
+        Ok(match settled {
             Settlement::Settled { .. } => Settled::Done,
             Settlement::AlreadySettled => Settled::DoneBefore,
             Settlement::Expired => Settled::Expired,
@@ -171,11 +218,15 @@ impl Reserved {
             RuleLimit::Given(limit) => Some(limit.to_string()),
             _ => None,
         };
+        let costs = one.costs.amounts().iter().enumerate().map(|(place, amount)| HeldCost {
+            name: one.cost_name(place).map(str::to_owned),
+            amount: *amount,
+        });
         Some(Held {
             id: one.id.clone(),
             limit,
             reservation: reservation.id.to_string(),
-            cost: reservation.cost,
+            costs: costs.collect(),
             expires_at_us: reservation.expires_at.as_micros(),
         })
     }

@@ -23,6 +23,15 @@ async fn limits_by_rules_and_of_the_request_itself() {
     assert_eq!(refunded["limits"][0]["remaining"], 3);
     assert_eq!(server.post("/v1/decide", ask).await.0.as_u16(), 200);
 
+    // By part, each gets its own back.
+    let by_part = json!({"values": {"domain": "chat", "user": "1"}});
+    let left =
+        |seen: &Value| [0, 1].map(|part| seen["limits"][0]["parts"][part]["remaining"].clone());
+    for (path, remaining) in [("decide", [9, 900]), ("decide", [8, 800]), ("refund", [9, 900])] {
+        let (_, seen) = server.post(&format!("/v1/{path}"), by_part.clone()).await;
+        assert_eq!(left(&seen), remaining.map(Value::from), "{seen}");
+    }
+
     let own = json!({"id": "x", "limit": "token-bucket 1/min burst 2", "hits": 2});
     assert_eq!(server.post("/v1/decide", own.clone()).await.0.as_u16(), 200);
     assert_eq!(server.post("/v1/decide", own).await.0.as_u16(), 429);
@@ -115,8 +124,24 @@ async fn estimates_are_settled_once_by_any_server() {
         let (status, settled) = other.post("/v1/settle", settle.clone()).await;
         assert_eq!((status.as_u16(), &settled["settled"]), (200, &json!([outcome])), "{settled}");
     }
-    assert_eq!(other.post("/v1/reserve", ask).await.0.as_u16(), 200);
-    let nonsense = json!({"reservations": [{"id": "x", "reservation": "y", "cost": 1, "expires_at_us": 1}], "cost": 0});
+    let (_, reserved) = other.post("/v1/reserve", ask.clone()).await;
+    // The cost of a name alone is corrected; the request stays charged.
+    let reservations = &reserved["reservations"];
+    for wrong in [
+        json!({"reservations": reservations, "costs": {"token": 300}}),
+        json!({"reservations": reservations, "costs": {"tokens": 300}, "cost": 300}),
+        json!({"reservations": reservations}),
+    ] {
+        assert_eq!(one.post("/v1/settle", wrong).await.0.as_u16(), 400);
+    }
+    let settle = json!({"reservations": reservations, "costs": {"tokens": 300}});
+    for _ in 0..2 {
+        assert_eq!(one.post("/v1/settle", settle.clone()).await.1["settled"], json!(["done"]));
+        let (_, seen) = one.post("/v1/peek", ask.clone()).await;
+        let left = [0, 1].map(|part| seen["limits"][0]["parts"][part]["remaining"].clone());
+        assert_eq!(left, [9, 700].map(Value::from));
+    }
+    let nonsense = json!({"reservations": [{"id": "x", "reservation": "y", "costs": [{"amount": 1}], "expires_at_us": 1}], "cost": 0});
     assert_eq!(one.post("/v1/settle", nonsense).await.0.as_u16(), 400);
 }
 

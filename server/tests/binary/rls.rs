@@ -200,27 +200,34 @@ async fn an_answer_that_is_too_late_is_unavailable_and_charges_nothing() {
     assert_eq!(server.ask(one(), None).await.expect("it decides").statuses[0].limit_remaining, 2);
     redis.freeze();
     let begin = Instant::now();
-    let late =
-        server.ask(one(), Some(Duration::from_millis(300))).await.expect_err("it cannot decide");
-    // The client's own clock may be the first to notice.
-    assert!(
-        matches!(
-            late.code(),
-            GrpcCode::Unavailable | GrpcCode::DeadlineExceeded | GrpcCode::Cancelled
-        ),
-        "{late}"
-    );
+    // The second has a cost for each part.
+    for late in [one(), request("chat", vec![descriptor(&[("user", "1")])])] {
+        let late = server.ask(late, Some(Duration::from_millis(300))).await;
+        let late = late.expect_err("it cannot decide");
+        // The client's own clock may be the first to notice.
+        assert!(
+            matches!(
+                late.code(),
+                GrpcCode::Unavailable | GrpcCode::DeadlineExceeded | GrpcCode::Cancelled
+            ),
+            "{late}"
+        );
+    }
     assert!(begin.elapsed() < Duration::from_secs(5));
     redis.thaw();
-    // The call was carried out, and is given back.
-    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    // The calls were carried out, and are given back.
     loop {
-        let (_, seen) = server.post("/v1/peek", ask.clone()).await;
+        let mut left = Vec::new();
+        for domain in ["shop", "chat"] {
+            let ask = json!({"values": {"domain": domain, "user": "1"}});
+            let (_, seen) = server.post("/v1/peek", ask).await;
+            left.push(seen["limits"][0]["remaining"].clone());
+        }
         let (_, metrics) = server.get("admin", "/metrics").await;
-        if metrics.contains("lockage_server_given_back 1") && seen["limits"][0]["remaining"] == 2 {
+        if metrics.contains("lockage_server_given_back 2") && left == [json!(2), json!(10)] {
             break;
         }
-        assert!(begin.elapsed() < Duration::from_secs(30), "{seen}\n{metrics}");
+        assert!(begin.elapsed() < Duration::from_secs(30), "{left:?}\n{metrics}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }

@@ -294,6 +294,38 @@ async fn limits_of_one_store_are_one_decision() {
     }
 }
 
+/// D18: so are costs by part.
+#[tokio::test]
+async fn costs_by_part_are_charged_to_all_limits_or_to_none() {
+    for is_one_store in [true, false] {
+        let [first, second] = [(); 2].map(|()| FailingStore::new(MemoryStore::new()));
+        let second = if is_one_store { first.clone() } else { second };
+        let limiter = |store: &FailingStore<_>, tokens, prefix| {
+            let limit =
+                limit(&format!("requests: fixed-window 9/h + tokens: fixed-window {tokens}/h"));
+            Limiter::new(store.clone(), limit).with_prefix(prefix).unwrap()
+        };
+        let by_ip = limiter(&first, 99, "ip");
+        let layer = RateLimit::per_ip(by_ip.clone())
+            .named_each(["requests", "tokens"])
+            .and_by(Key::shared(), limiter(&second, 50, "all"))
+            .named_each(["all-requests", "all-tokens"])
+            .cost_of("tokens", |_: &Parts| 30)
+            .cost_of("requests", |_: &Parts| 1)
+            .build()
+            .unwrap();
+        for expected in [200, 429] {
+            let before = first.calls();
+            assert_eq!(status(&layer, from("192.0.2.1")).await, expected);
+            // Those of several stores are asked in turn, and refunded.
+            let calls = if is_one_store || expected == 200 { 1 } else { 2 };
+            assert_eq!(first.calls() - before, calls, "{is_one_store} {expected}");
+            let parts = by_ip.peek_parts("ip:192.0.2.1", &[1, 1]).await.unwrap().parts;
+            assert!(parts.iter().map(|part| part.remaining).eq([8, 69]), "{parts:?}");
+        }
+    }
+}
+
 /// More limits than one decision has, or of which only one has a fallback, are asked in turn.
 #[tokio::test]
 async fn limits_that_are_no_one_decision_are_asked_in_turn() {

@@ -215,6 +215,9 @@ async fn a_wrong_setup_by_rules_is_answered_500() {
     // The first turn is at once, the second is not.
     assert_eq!(status(&layer, of("/turns", "ann", "")).await, 200);
     assert_eq!(status(&layer, of("/turns", "ann", "")).await, 500);
+    // That one is given back.
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(status(&layer, of("/turns", "ann", "")).await, 200);
     let (_, store) = failing();
     let layer = RateLimit::rules(rules(text), RuleLimiter::new(store, paused_memory()));
     let layer = layer.reserve(Tokio, Duration::ZERO, "tokens", Commit::by_body_length());
