@@ -4,8 +4,8 @@ use std::any::Any;
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Reserved,
-    ScriptId, Settlement, StoredLimit, StoredLimitOutcome, Turn,
+    Adjusted, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Renewal,
+    Reserved, ScriptId, Settlement, StoredLimit, StoredLimitOutcome, Turn,
 };
 use serde::{Deserialize, Serialize};
 
@@ -240,6 +240,16 @@ pub(in crate::simulation) fn answers(outcome: &AnyOutcome) -> (Vec<Answer>, Opti
         .or_else(|| under::<Adjusted>(outcome))
         .or_else(|| under::<Settlement>(outcome))
         .unwrap_or_else(|| (own(outcome).unwrap_or_default(), None))
+}
+
+/// Returns whether a reservation was renewed.
+pub(super) fn is_renewed(outcome: &AnyOutcome) -> bool {
+    let outcome: &dyn Any = &**outcome;
+    let renewal = match outcome.downcast_ref() {
+        Some(StoredLimitOutcome::Done { outcome, .. }) => Some(outcome),
+        _ => outcome.downcast_ref(),
+    };
+    matches!(renewal, Some(Renewal::Renewed(_)))
 }
 
 /// An answer that the store has given, and that no caller got yet.

@@ -5,7 +5,7 @@ use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
 use super::Accounts;
-use crate::simulation::judge::answers::{Answer, Asked, Given, Op, answers};
+use crate::simulation::judge::answers::{Answer, Asked, Given, Op, answers, is_renewed};
 use crate::simulation::judge::exempt::{Exempt, Exemptions};
 use crate::simulation::judge::local::Denial;
 use crate::simulation::judge::{Fault, Kind, Life, fault};
@@ -131,13 +131,16 @@ impl Accounts {
         }
         let is_fresh = before.remaining == before.limit && before.reset_after.is_zero();
         let is_shaken = self.shaken_us.is_some_and(|shaken_us| epoch.charged_us <= shaken_us);
+        let limit = if epoch.is_other { self.other } else { self.limit };
+        // A renewal moves the time of a record with places, and of no other one.
+        let is_moved = is_adjusted || limit.has_places() && is_renewed(ran.outcome);
         let is_back =
-            ran.clock_us < epoch.adjusted_us || is_adjusted && ran.clock_us < epoch.latest_us;
+            ran.clock_us < epoch.adjusted_us || is_moved && ran.clock_us < epoch.latest_us;
         let is_unknown = is_fresh && is_shaken && !epoch.charges.is_empty() || is_back;
         if exempt.is(Exempt::KeyForgotten, is_unknown) {
             *epoch = Epoch { is_other: epoch.is_other, ..Epoch::default() };
         }
-        if is_adjusted {
+        if is_moved {
             epoch.adjusted_us = epoch.adjusted_us.max(ran.clock_us);
         }
         if charged == 0 && back == 0 {
@@ -147,7 +150,6 @@ impl Accounts {
         epoch.charged_us = now_us;
         epoch.charges.push((epoch.latest_us, i128::from(charged) - i128::from(back)));
         if charged > 0 {
-            let limit = if epoch.is_other { self.other } else { self.limit };
             let is_place = |part: &Limit| matches!(part, Limit::InFlight(_));
             let is_beside = limit.parts().count() > 1 && limit.parts().any(|part| is_place(&part));
             exempt.is(Exempt::PlacesBesideRates, is_beside);
