@@ -8,7 +8,7 @@ use std::time::Duration;
 use lockage::limiter::{Fallback, FixedWindow, Origin, StoredLimits};
 use lockage::observer::{ErrorKind, Observer, RulesEvent, Subject, bind};
 use lockage::store::{BlockingStore, ConfigError, HasTimeout};
-use lockage::{Decision, Error, Limiter};
+use lockage::{Decision, Error, Limit, Limiter};
 
 use crate::decision::{Met, Open, RuleDecision};
 use crate::in_flight::{InFlight, Place, Shed};
@@ -84,16 +84,14 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
     /// Creates a limiter on this store, with the prefix `lockage`. While it is away, fallbacks by a share of the limit count
     /// in `local`, such as a `MemoryStore` of `lockage-memory`.
     pub fn new(store: S, local: impl BlockingStore + Clone + 'static) -> Self {
-        // Rules bring their limits. This one leaves a share to any number of processes that a rule can have.
-        let any = FixedWindow::new(u64::from(u32::MAX), Duration::from_secs(1));
-        RuleLimiter::of(Limiter::new(store, any.expect("it is in range").into()), local)
+        RuleLimiter::of(Limiter::new(store, any_limit()), local)
     }
 
     /// Creates one of this limiter, with its store, prefix, observer and request ids. Its own limit does not count. Its deny
     /// cache, permits ahead and coalescing serve requests that meet one limit.
     pub fn of(limiter: Limiter<S>, local: impl BlockingStore + Clone + 'static) -> Self {
         RuleLimiter {
-            plain: limiter,
+            plain: limiter.under(any_limit()),
             in_flight: InFlight::unbounded(),
             observer: None,
             made: Mutex::default(),
@@ -406,6 +404,12 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         };
         Ok(under(&limiter, matched.limit()))
     }
+}
+
+/// Returns a limit in the place of those that rules bring. It leaves a share to any number of processes that a rule can have.
+fn any_limit() -> Limit {
+    let any = FixedWindow::new(u64::from(u32::MAX), Duration::from_secs(1));
+    any.expect("it is in range").into()
 }
 
 fn under<S: HasTimeout + Clone>(limiter: &Limiter<S>, limit: &RuleLimit) -> Limiter<S> {

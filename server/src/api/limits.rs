@@ -287,7 +287,8 @@ pub(crate) struct Settle {
     reservations: Vec<Held>,
     /// The true cost under all limits and of all their parts; 0 gives the estimates back.
     cost: Option<u64>,
-    /// Instead, the true costs of these names, for all `hits`. Others are as estimated.
+    /// Instead, the true costs of these names, for all `hits`. Others are as estimated. Names that no reservation has do not
+    /// matter: which ones there are is up to the rules.
     #[schema(example = json!({"tokens": 950}))]
     costs: Option<BTreeMap<String, u64>>,
 }
@@ -313,7 +314,6 @@ pub(crate) async fn settle(
         (None, Some(costs)) => Actual::Named(costs),
         _ => return Err(Failure::Invalid("expected either `cost` or `costs`".into())),
     };
-    actual.check(&reservations)?;
     let mut settled = Vec::new();
     for held in &reservations {
         settled.push(gate.settle(held, &actual).await?);

@@ -52,19 +52,6 @@ pub(crate) enum Actual {
 }
 
 impl Actual {
-    /// Checks that a reservation has each of the names.
-    pub(crate) fn check(&self, held: &[Held]) -> Result<(), Failure> {
-        let Actual::Named(costs) = self else { return Ok(()) };
-        let names = || held.iter().flat_map(|one| &one.costs).filter_map(|it| it.name.as_ref());
-        match costs.keys().find(|name| !names().any(|known| known == *name)) {
-            Some(name) => {
-                let message = format!("no reservation has a cost of the name `{name}`");
-                Err(Failure::Invalid(message))
-            }
-            None => Ok(()),
-        }
-    }
-
     fn of(&self, HeldCost { name, amount }: &HeldCost) -> u64 {
         match (self, name) {
             (Actual::All(cost), _) => *cost,

@@ -128,13 +128,12 @@ async fn estimates_are_settled_once_by_any_server() {
     // The cost of a name alone is corrected; the request stays charged.
     let reservations = &reserved["reservations"];
     for wrong in [
-        json!({"reservations": reservations, "costs": {"token": 300}}),
         json!({"reservations": reservations, "costs": {"tokens": 300}, "cost": 300}),
         json!({"reservations": reservations}),
     ] {
         assert_eq!(one.post("/v1/settle", wrong).await.0.as_u16(), 400);
     }
-    let settle = json!({"reservations": reservations, "costs": {"tokens": 300}});
+    let settle = json!({"reservations": reservations, "costs": {"tokens": 300, "images": 2}});
     for _ in 0..2 {
         assert_eq!(one.post("/v1/settle", settle.clone()).await.1["settled"], json!(["done"]));
         let (_, seen) = one.post("/v1/peek", ask.clone()).await;
