@@ -99,7 +99,9 @@ impl Gate {
                 Ok(RuleDecision { shed: Some(shed), .. }) => {
                     delivery.deliver(Err(shed.into())).await;
                 }
-                Ok(decided) => {
+                Ok(mut decided) => {
+                    // It is decided once its caller can know.
+                    drop(decided.take_place());
                     let met = decided.met.iter();
                     let met = met.map(|met| (&met.matched, met.decision.as_ref())).collect();
                     let (binding, is_allowed) = (decided.binding, decided.is_allowed());
