@@ -16,6 +16,9 @@ use lockage_oracle::place::is_fast_path;
 use super::around::{config_len, run};
 use super::corpus::{Beside, Call, PACKED, Step};
 
+/// How much longer than by its caller's clock each of the calls keeps a record, in milliseconds.
+const SKEW_MS: &str = "3";
+
 /// Each of the calls on each of the records.
 struct Cases {
     records: Vec<String>,
@@ -94,7 +97,7 @@ fn call(script: ScriptId, words: &str) -> Call {
         word => word.to_owned(),
     });
     let store_us = now.parse::<u64>().expect("a time").min(MAX_TIME_US);
-    let text: Vec<String> = [now, "0"].map(str::to_owned).into_iter().chain(words).collect();
+    let text: Vec<String> = [now, SKEW_MS].map(str::to_owned).into_iter().chain(words).collect();
     let first = text.get(2).map_or("", String::as_str);
     let request = first.split_once(':');
     let plain = is_fast_path(script) && (first.is_empty() || request.is_some());
@@ -103,7 +106,7 @@ fn call(script: ScriptId, words: &str) -> Call {
         true => {
             let request = request.map(|(id, remember)| format!(" | {id} {remember}"));
             let own = numbers(&text[3..]) + &request.unwrap_or_default();
-            vec![format!("{PACKED}{own}"), format!("{PACKED}{now} 0")]
+            vec![format!("{PACKED}{own}"), format!("{PACKED}{now} {SKEW_MS}")]
         }
         false => text.clone(),
     };
@@ -132,7 +135,7 @@ fn reservation_call(script: ScriptId, words: &str) -> Call {
         }
         _ => format!("{} {}", numbers(&text[4..]), text[3]),
     };
-    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} 0", text[0])];
+    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} {SKEW_MS}", text[0])];
     let slow_path_arguments = call.arguments.clone();
     Call { script, fallback: Some(general), arguments, slow_path_arguments, ..call }
 }
@@ -152,7 +155,7 @@ fn stored_call(words: &str) -> Call {
     if let Some((scope, keep)) = terms.split_once(':') {
         own += &format!(" P1:{scope}{} {keep} {}", &tag[..1], config.join(" "));
     }
-    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} 0", text[0])];
+    let arguments = vec![format!("{PACKED}{own}"), format!("{PACKED}{} {SKEW_MS}", text[0])];
     let slow_path_arguments = call.arguments.clone();
     let fallback = Some(ScriptId::LimiterAcquire);
     Call { script: ScriptId::StoredAcquire, fallback, arguments, slow_path_arguments, ..call }
@@ -193,7 +196,8 @@ fn fast_lock_call(script: ScriptId, general: ScriptId, words: &str) -> Call {
         [_, _, remember, owner, hold] => format!("{remember} {owner} {hold}"),
         _ => panic!("no call of the fast path: {words}"),
     };
-    let arguments = vec![format!("{PACKED}{}", own.trim_end()), format!("{PACKED}{} 0", text[0])];
+    let arguments =
+        vec![format!("{PACKED}{}", own.trim_end()), format!("{PACKED}{} {SKEW_MS}", text[0])];
     Call { script, fallback: Some(general), arguments, slow_path_arguments: call.arguments, ..call }
 }
 
