@@ -57,6 +57,7 @@ mod request;
 mod rule;
 mod rules;
 mod settings;
+mod settle;
 mod syntax;
 mod template;
 mod tree;

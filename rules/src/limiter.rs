@@ -13,7 +13,7 @@ use lockage::{Decision, Error, Limit, Limiter};
 use crate::decision::{Met, Open, RuleDecision};
 use crate::in_flight::{InFlight, Place, Shed};
 use crate::limits::RuleLimit;
-use crate::rule::{Costs, Matched, Rule};
+use crate::rule::{Costs, Matched};
 use crate::settings::{Priority, RuleFallback};
 
 /// Decides the limits that requests meet by rules: each is charged, or none.
@@ -156,55 +156,6 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         hold: Duration,
     ) -> Result<RuleDecision, Error> {
         self.decide_all(matched, Some((estimate, hold))).await
-    }
-
-    /// Charges the actual amount of the cost that was [reserved](Self::reserve); other costs stay. It asks all rules, also
-    /// after an error of one.
-    ///
-    /// # Errors
-    /// The first [`Error`]. A reservation that has ended is not an error.
-    pub async fn commit(&self, decided: &RuleDecision, actual: u64) -> Result<(), Error> {
-        let Some(estimate) = &decided.estimate else { return Ok(()) };
-        let mut result = Ok(());
-        for Open { at, reservation } in &decided.open {
-            let matched = &decided.met[*at].matched;
-            let limiter = self.limiter(matched)?;
-            let settled = match matched.costs_with(estimate, actual) {
-                Costs::One(cost) => limiter.commit(&matched.id, reservation, cost).await,
-                Costs::Parts(costs) => {
-                    limiter.commit_parts(&matched.id, reservation, &costs[..]).await
-                }
-            };
-            result = result.and(settled.map(drop));
-        }
-        result
-    }
-
-    /// Gives back the costs of an admitted request that is not served after all, and cancels its estimates. The costs of
-    /// rules with `overdraft` stay charged. It asks all rules, also after an error of one.
-    ///
-    /// # Errors
-    /// The first [`Error`]. Whatever could not be given back stays charged.
-    pub async fn give_back(&self, decided: &RuleDecision) -> Result<(), Error> {
-        let mut result = Ok(());
-        for (at, Met { matched, decision }) in decided.met.iter().enumerate() {
-            let is_charged = |it: &Decision| it.is_allowed() && it.origin != Origin::Fallback;
-            let Rule { shadow, overdraft, .. } = *matched.rule;
-            let Matched { id, costs, .. } = matched;
-            let given_back = match decided.open.iter().find(|open| open.at == at) {
-                Some(open) => self.limiter(matched)?.cancel(id, &open.reservation).await.map(drop),
-                None if shadow || overdraft || !decided.is_allowed() => continue,
-                None if !decision.as_ref().is_some_and(is_charged) => continue,
-                None => match costs {
-                    Costs::One(cost) => self.limiter(matched)?.refund(id, *cost).await.map(drop),
-                    Costs::Parts(costs) => {
-                        self.limiter(matched)?.refund_parts(id, &costs[..]).await.map(drop)
-                    }
-                },
-            };
-            result = result.and(given_back);
-        }
-        result
     }
 
     /// Takes a place among the requests that are served at once, for one that goes ahead without a decision; `None` without

@@ -158,12 +158,7 @@ impl Gate {
                 after.push(None);
                 continue;
             }
-            let limiter = self.0.limiter.limiter(one).map_err(Error::from)?;
-            let adjusted = match &one.costs {
-                Costs::One(cost) => limiter.refund(&one.id, *cost).await?,
-                Costs::Parts(costs) => limiter.refund_parts(&one.id, &costs[..]).await?,
-            };
-            after.push(Some(adjusted.after));
+            after.push(Some(self.0.limiter.refund(one).await?.after));
         }
         let met = matched.iter().zip(after.iter().map(Option::as_ref)).collect();
         Ok(answer(&self.0.outcome(&rules, met, None, true)))
@@ -255,7 +250,8 @@ impl Inner {
     async fn give_back(&self, decided: &RuleDecision) {
         metrics::counter!("lockage.server.given_back").increment(1);
         if let Err(error) = self.limiter.give_back(decided).await {
-            tracing::warn!(%error, "a cost was charged, its answer came too late, and it stays charged");
+            let rules: Vec<_> = decided.met.iter().map(|met| &*met.matched.rule.name).collect();
+            tracing::warn!(?rules, %error, "a cost was charged, its answer came too late, and it stays charged");
         }
     }
 }

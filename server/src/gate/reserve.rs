@@ -51,16 +51,6 @@ pub(crate) enum Actual {
     Named(BTreeMap<String, u64>),
 }
 
-impl Actual {
-    fn of(&self, HeldCost { name, amount }: &HeldCost) -> u64 {
-        match (self, name) {
-            (Actual::All(cost), _) => *cost,
-            (Actual::Named(costs), Some(name)) => costs.get(name).copied().unwrap_or(*amount),
-            (Actual::Named(_), None) => *amount,
-        }
-    }
-}
-
 /// The outcome of a settlement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -125,12 +115,19 @@ impl Gate {
             expires_at: Timestamp::from_micros(held.expires_at_us)
                 .map_err(|error| Failure::Invalid(error.to_string()))?,
         };
-        let costs: Vec<u64> = held.costs.iter().map(|it| actual.of(it)).collect();
         let matched = Matched::new(held.id.clone(), limit, Costs::One(1));
         let limiter = self.0.limiter.limiter(&matched).map_err(Error::from)?;
-        let settled = match costs[..] {
-            [cost] => limiter.commit(&held.id, &reservation, cost).await?,
-            ref costs => limiter.commit_parts(&held.id, &reservation, costs).await?,
+        let settled = match actual {
+            Actual::All(cost) => limiter.commit(&held.id, &reservation, *cost).await?,
+            Actual::Named(costs) => {
+                let cost = |HeldCost { name, amount }: &HeldCost| {
+                    *name.as_ref().and_then(|name| costs.get(name)).unwrap_or(amount)
+                };
+                match held.costs.iter().map(cost).collect::<Vec<_>>()[..] {
+                    [cost] => limiter.commit(&held.id, &reservation, cost).await?,
+                    ref costs => limiter.commit_parts(&held.id, &reservation, costs).await?,
+                }
+            }
         };
         Ok(match settled {
             Settlement::Settled { .. } => Settled::Done,

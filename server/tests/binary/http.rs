@@ -127,9 +127,16 @@ async fn estimates_are_settled_once_by_any_server() {
     let (_, reserved) = other.post("/v1/reserve", ask.clone()).await;
     // The cost of a name alone is corrected; the request stays charged.
     let reservations = &reserved["reservations"];
+    let with = |costs: Value| {
+        let mut one = reservations[0].clone();
+        one["costs"] = costs;
+        one
+    };
     for wrong in [
         json!({"reservations": reservations, "costs": {"tokens": 300}, "cost": 300}),
         json!({"reservations": reservations}),
+        json!({"reservations": [with(json!([]))], "costs": {"tokens": 300}}),
+        json!({"reservations": [with(json!([{"amount": 1}, {"amount": 1}, {"amount": 1}]))], "costs": {}}),
     ] {
         assert_eq!(one.post("/v1/settle", wrong).await.0.as_u16(), 400);
     }
