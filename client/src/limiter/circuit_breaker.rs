@@ -52,7 +52,7 @@ struct CircuitOpen;
 /// Reports the end of a call to a circuit breaker. Equal reports are of one call.
 #[derive(Clone)]
 pub(super) struct Report {
-    pub(super) breaker: Arc<Breaker>,
+    breaker: Arc<Breaker>,
     pub(super) route: Route,
 }
 

@@ -64,7 +64,7 @@ fn denials_before_a_refund_are_not_cached() {
 }
 
 fn report(breaker: &Arc<Breaker>) -> Option<Report> {
-    breaker.admit().ok().map(|route| Report { breaker: Arc::clone(breaker), route })
+    Report::begin(Some(breaker)).ok().flatten()
 }
 
 /// Exactly one caller probes a store that is away.
