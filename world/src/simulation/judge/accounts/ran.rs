@@ -135,7 +135,7 @@ impl Accounts {
         // A renewal moves the time of a record with places, and of no other one.
         let is_moved = is_adjusted || limit.has_places() && is_renewed(ran.outcome);
         let is_back =
-            ran.clock_us < epoch.adjusted_us || is_moved && ran.clock_us < epoch.latest_us;
+            ran.clock_us < epoch.adjusted_us || is_adjusted && ran.clock_us < epoch.latest_us;
         let is_unknown = is_fresh && is_shaken && !epoch.charges.is_empty() || is_back;
         if exempt.is(Exempt::KeyForgotten, is_unknown) {
             *epoch = Epoch { is_other: epoch.is_other, ..Epoch::default() };
