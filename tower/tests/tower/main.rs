@@ -15,6 +15,7 @@ mod rules;
 mod scripted;
 mod settling;
 mod setup;
+mod several;
 mod tutorial;
 mod upgrades;
 mod usage;
