@@ -1,6 +1,7 @@
 //! Calls on records that hardly any trace makes: full ones, those at the ends of their ranges, and those of which one
 //! part says otherwise than another.
 
+mod adjusting;
 mod fast_path;
 mod limiters;
 mod lock;
@@ -30,6 +31,7 @@ struct Cases {
 pub(super) fn steps() -> Vec<Vec<Step>> {
     let all = [
         limiters::all(),
+        adjusting::all(),
         fast_path::all(),
         logs::all(),
         settling::all(),
