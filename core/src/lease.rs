@@ -103,11 +103,12 @@ impl<G: Acquired, R> Leases<G, R> {
         leases.chain(memory).fold(least, u64::max)
     }
 
-    /// Returns whether all bounds are times at which commands run.
-    pub(crate) fn has_sound_bounds(&self) -> bool {
-        let grants = self.grants.iter().map(|grant| grant.what.bound());
-        let released = self.released.iter().map(|released| released.bound);
-        grants.chain(released).chain([self.forgotten]).all(is_bound)
+    /// Returns whether all bounds are times at which commands run, and no token is later than the latest (L5).
+    pub(crate) fn has_sound_entries(&self) -> bool {
+        let grants = self.grants.iter().map(|grant| (grant.token, grant.what.bound()));
+        let released = self.released.iter().map(|released| (released.token, released.bound));
+        is_bound(self.forgotten)
+            && grants.chain(released).all(|(token, bound)| token <= self.token && is_bound(bound))
     }
 }
 

@@ -32,7 +32,9 @@ local function read_rw_lock()
     if #record < at + 41 then return {DAMAGED} end
     local mode, owner, of, deadline, bound, holds = unpack(GRANT, record, at)
     local ids = sub(record, at + 42, at + 41 + 16 * holds)
-    if not counts[mode] or not are_sound(of, deadline, bound) or holds < 1 or holds > HOLDS then return {DAMAGED} end
+    if not counts[mode] or not are_sound(of, deadline, bound) or of > token or holds < 1 or holds > HOLDS then
+      return {DAMAGED}
+    end
     counts[mode] = counts[mode] + 1
     know(bound)
     if now < deadline then
@@ -50,7 +52,9 @@ local function read_rw_lock()
   for from = at, #record, 58 do
     local one = {}
     one.mode, one.id, one.owner, one.token, one.holds, one.till, one.bound = unpack(RELEASE, record, from)
-    if not counts[one.mode] or not are_sound(one.token, one.till, one.bound) or one.holds > HOLDS then return {DAMAGED} end
+    if not counts[one.mode] or not are_sound(one.token, one.till, one.bound) or one.token > token or one.holds > HOLDS then
+      return {DAMAGED}
+    end
     know(one.bound)
     if now < one.till then released[#released + 1] = one else forget(one.bound) end
   end

@@ -35,15 +35,15 @@ local function read_semaphore(id, of, room)
     return {DAMAGED}
   end
   -- The last to end first: then a grant is in the way of a caller that wants room where those behind it leave enough.
-  local total, next_end, next_token = 0, EXACT + 1, 0
+  local total, next_end, next_token = 0, EXACT + 1, -1
   first = behind
   forget(before)
   know(before)
   for at = behind - 42, 30, -42 do
     local its_id, permits, its_token, deadline, bound = unpack(GRANT, record, at)
-    if not (permits > 0 and its_token >= 0 and its_token <= EXACT and its_token % 1 == 0
+    if not (permits > 0 and its_token >= 0 and its_token <= token and its_token % 1 == 0
       and deadline >= 0 and deadline % 1 == 0 and bound >= 0 and bound < $LATEST_TIME and bound % 1 == 0
-      and (deadline < next_end or deadline == next_end and its_token < next_token)) then
+      and (deadline < next_end or deadline == next_end and its_token <= next_token)) then
       return {DAMAGED}
     end
     total, next_end, next_token = total + permits, deadline, its_token
@@ -61,7 +61,7 @@ local function read_semaphore(id, of, room)
   if total > MOST then return {DAMAGED} end
   for at = behind, #record, 40 do
     local its_id, its_token, till, bound = unpack(RELEASE, record, at)
-    if not are_sound(its_token, till, bound) then return {DAMAGED} end
+    if not are_sound(its_token, till, bound) or its_token > token then return {DAMAGED} end
     know(bound)
     if now < till then
       released[#released + 1] = sub(record, at, at + 39)

@@ -189,7 +189,8 @@ where
 
     fn read(config: &[u64]) -> Option<Self> {
         let &[amount, period, burst] = config else { return None };
-        Bucket::sized(amount, Duration::from_micros(period), burst).ok()
+        let read = Bucket::sized(amount, Duration::from_micros(period), burst).ok()?;
+        Some(read).filter(|bucket| bucket.numerator == amount) // a reduced fraction, as it is written
     }
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

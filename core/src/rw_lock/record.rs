@@ -170,7 +170,7 @@ impl RwLockRecord {
             && grants.iter().all(|grant| held(grant.what.holds.len()))
             && released.len() <= REMEMBERED
             && released.iter().all(|end| end.what.holds <= MAX_HOLDS as u64)
-            && self.leases.has_sound_bounds()
+            && self.leases.has_sound_entries()
     }
 }
 

@@ -30,7 +30,7 @@ impl Acquired for Permits {
 }
 
 impl Granted<Permits> {
-    /// Returns the sort key of a grant: no two have one token.
+    /// Returns the sort key of a grant.
     pub(super) fn end(&self) -> (u64, u64) {
         (self.deadline, self.token)
     }
@@ -113,8 +113,8 @@ impl SemaphoreRecord {
         let total =
             counts.try_fold(0_u64, |total, count| (count > 0).then(|| total.saturating_add(count)));
         total.is_some_and(|total| total <= MAX_PERMITS)
-            && self.grants.is_sorted_by(|one, next| one.end() < next.end())
+            && self.grants.is_sorted_by(|one, next| one.end() <= next.end())
             && self.released.len() <= REMEMBERED
-            && self.has_sound_bounds()
+            && self.has_sound_entries()
     }
 }

@@ -121,6 +121,8 @@ fn invalid_records_are_classified() {
         (text("F1 10 60000000 100 +5"), Damaged),
         (text("F1 10 60000000 99999999999999999999 5"), Damaged),
         (text("T1 1 2 10 2251799813685249 1050"), Damaged),
+        (text("T1 2 4 10 0 1050"), Damaged),
+        (text("Q1 2 4 10 0 1050"), Damaged),
         (text("S1 10 1125899906842624 32 2 1050"), Damaged),
         (text("I1 2 100 5 45035996273705 1050"), Damaged),
         (list(&["L1 10 60000000 5 1050"]), Damaged),

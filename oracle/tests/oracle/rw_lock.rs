@@ -173,6 +173,8 @@ fn d12_damaged_records_are_refused_and_kept() {
         format!("W2 5 0 0 0|R{id} x 1 0 9 0"),
         format!("W2 5 0 0 0|R{id} {id} 1 0 9 9 9"),
         format!("W2 5 0 0 0{}", released.repeat(17)),
+        format!("W2 5 0 0 0|r{id} 6 9 0 {id}"),
+        format!("W2 5 0 0 0|R{id} {id} 6 0 9 0"),
     ];
     refuses_records(&sound, &damaged, |key, now| {
         let inspected = key.execute(&lock.inspect(), now).map(|_| ());
@@ -189,7 +191,7 @@ fn d12_damaged_records_are_refused_and_kept() {
 
 /// Records in binary: sound ones, and damaged ones.
 fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
-    let exact = (1 << 53) - 1;
+    let (exact, newest) = ((1 << 53) - 1, 7_881_299_347_898_367);
     let number = |number: u64| (number as f64).to_le_bytes().to_vec();
     let latest = Timestamp::MAX.as_micros();
     let head_with = |numbers: [u64; 3], grants: u16, bound: u64| {
@@ -216,13 +218,12 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         bytes[at..at + 8].copy_from_slice(&number(bound));
         bytes
     };
-    let writer = grant(b'w', [exact, exact], 8, 8);
+    let writer = grant(b'w', [newest, exact], 8, 8);
     let reader = grant(b'r', [5, 9], 1, 1);
     let sound = vec![
         whole.clone(),
-        [head([7_881_299_347_898_367, exact, exact], 65), writer.clone(), reader.repeat(64)]
-            .concat(),
-        with(&vec![released(b'w', exact, 8, exact); 16]),
+        [head([newest, exact, exact], 65), writer.clone(), reader.repeat(64)].concat(),
+        with(&vec![released(b'w', 5, 8, exact); 16]),
         head_with([5, 0, 0], 0, latest - 1),
         with_bound(whole.clone(), 33, latest - 1),
         with_bound(with(&[released(b'r', 5, 0, 9)]), 0, latest - 1),
@@ -237,19 +238,19 @@ fn binary_records() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         with_bound(with(&[released(b'r', 5, 0, 9)]), 0, latest),
         whole[..whole.len() - 1].to_vec(),
         [&whole[..], &[0]].concat(),
-        head([7_881_299_347_898_368, 0, 0], 0),
+        head([newest + 1, 0, 0], 0),
         head([5, exact + 1, 0], 0),
         head([5, 0, exact + 1], 0),
         head([5, 0, 0], 1),
         one(b'x', [5, 9], 1),
-        one(b'r', [exact + 1, 9], 1),
+        one(b'r', [6, 9], 1),
         one(b'r', [5, exact + 1], 1),
         one(b'r', [5, 9], 0),
         one(b'r', [5, 9], 9),
-        [head([5, 0, 0], 2), writer.repeat(2)].concat(),
+        [head([newest, 0, 0], 2), writer.repeat(2)].concat(),
         [head([5, 0, 0], 65), reader.repeat(65)].concat(),
         with(&[released(b'R', 5, 0, 9)]),
-        with(&[released(b'r', exact + 1, 0, 9)]),
+        with(&[released(b'r', 6, 0, 9)]),
         with(&[released(b'r', 5, 9, 9)]),
         with(&[released(b'r', 5, 0, exact + 1)]),
         with(&vec![released(b'r', 5, 0, 9); 17]),

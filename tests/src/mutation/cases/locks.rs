@@ -163,7 +163,8 @@ fn semaphores() -> [Cases; 2] {
     };
     let at_ends = [
         grants(2, "902 9007199254740991"),
-        grants(2, "9007199254740991 9007199254740991"),
+        grants(2, "1000 9007199254740991"),
+        grants(2, "1001 9007199254740991"),
         grants(2, "0 9007199254740992"),
         grants(18, "902 3000"),
         grants(22, "902 3000"),
@@ -298,9 +299,9 @@ fn rw_locks() -> [Cases; 2] {
         format!("W2 1000 0 0 0{}", grant("r", 1, 3000, 7)),
         format!("W2 1000 0 0 0{}", grant("r", 1, 3000, 8)),
         format!("W2 1000 0 0 0{}", grant("r", 1, 3000, 9)),
-        format!("W2 1000 0 0 0{}", readers(63)),
-        format!("W2 1000 0 0 0{}", readers(64)),
-        format!("W2 1000 0 0 0{}", readers(65)),
+        format!("W2 1400 0 0 0{}", readers(63)),
+        format!("W2 1400 0 0 0{}", readers(64)),
+        format!("W2 1400 0 0 0{}", readers(65)),
         format!("W2 1000 0 2000 1300{}{}", grant("w", 1, 3000, 1), released(15)),
         format!("W2 1000 0 0 0{}{}", grant("r", 1, 3000, 1), released(16)),
         format!("W2 1000 0 0 0{}{}", grant("r", 1, 3000, 1), released(17)),
@@ -310,7 +311,7 @@ fn rw_locks() -> [Cases; 2] {
         // A writer, with another waiting behind it.
         format!("W2 1000 2000 2000 0{}", grant("w", 1, 3000, 1)),
         format!("W2 1000 0 0 1|w{DIGITS} 901 3000 3500 {DIGITS}"),
-        format!("W2 0 0 0 0{}", grant("w", 2, 1, 1)),
+        format!("W2 902 0 0 0{}", grant("w", 2, 1, 1)),
         "W2 0 1 0 0".to_owned(),
         // Bounds at their ends.
         format!("W2 1000 0 0 6755399441055742{}", grant("r", 1, 3000, 1)),
