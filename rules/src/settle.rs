@@ -52,7 +52,7 @@ impl<S: HasTimeout + Clone> RuleLimiter<S> {
         result
     }
 
-    /// Gives back the cost of a rule that a request meets, as [`Limiter::refund`] does.
+    /// Gives back the cost of a rule that a request meets, as [`Limiter::refund`](lockage::Limiter::refund) does.
     ///
     /// # Errors
     /// [`Error`], also for a cost of zero.
