@@ -59,7 +59,8 @@ impl World<'_> {
             // One that is not charged, because another one is denied, is only looked at.
             let ran = as_ran(one, outcome, is_admitted || !outcome.is_allowed());
             let id = limiter_of(key).expect("it is of a limiter");
-            let left = self.ran_on_limiter(caller, (id, key, limit), (&ran.0, &ran.1), &before)?;
+            let ran = (&ran.0, &ran.1, is_admitted);
+            let left = self.ran_on_limiter(caller, (id, key, limit), ran, &before)?;
             if !is_admitted && left != before.1 {
                 let what = format!("{} remain of {key}, and then {left}", before.1);
                 return fault(Kind::Partly, what);

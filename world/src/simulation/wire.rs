@@ -271,7 +271,7 @@ impl World<'_> {
         if let (Some(id), Some(before), Ok(outcome)) = (id, before, &ran.answer) {
             let limit = limit.expect("it is of a limiter");
             let caller = (from, sent_us, is_old);
-            self.ran_on_limiter(caller, (id, key, limit), (command, outcome), &before)?;
+            self.ran_on_limiter(caller, (id, key, limit), (command, outcome, true), &before)?;
         }
         if id.is_none() && self.plan.network.aimed > 0 {
             self.end_in(u128::from(self.plan.lease_us));
@@ -284,7 +284,7 @@ impl World<'_> {
         &mut self,
         (from, sent_us, is_old): (From, u64, bool),
         (id, key, limit): (usize, &str, Limit),
-        (command, outcome): (&AnyCommand, &AnyOutcome),
+        (command, outcome, converts): (&AnyCommand, &AnyOutcome, bool),
         (before, left_before): &(Decision, u64),
     ) -> Result<u64, Fault> {
         let (after, left_after) = self.look(limit, key);
@@ -298,6 +298,7 @@ impl World<'_> {
             clock_us: self.keys.time(self.now_us).as_micros(),
             command,
             outcome,
+            converts,
             before,
             left: [*left_before, left_after],
         })?;

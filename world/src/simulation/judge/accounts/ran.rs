@@ -23,6 +23,8 @@ pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) clock_us: u64,
     pub(in crate::simulation) command: &'r AnyCommand,
     pub(in crate::simulation) outcome: &'r AnyOutcome,
+    /// Whether it converts a record of another limit, also if it is denied: alone it does, denied with others not.
+    pub(in crate::simulation) converts: bool,
     /// A peek of cost 1 right before it, under its limit.
     pub(in crate::simulation) before: &'r Decision,
     /// The permits that remained right before and after it, also behind a block.
@@ -118,7 +120,8 @@ impl Accounts {
         let forgets = op.forgets() && is_written;
         let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
         // A denial changes the limit of a key, too.
-        let has_limit = op.has_limit() && (is_written || !op.sets_limit() && !answers.is_empty());
+        let is_applied = is_written || !op.sets_limit() && !answers.is_empty();
+        let has_limit = op.has_limit() && ran.converts && is_applied;
         let switches = has_limit && epoch.is_other != is_other;
         if switches || forgets {
             let is_other = if switches { is_other } else { epoch.is_other };
