@@ -371,22 +371,21 @@ impl Answers {
             _ => 0,
         };
         let claim = Claim { told: *told, answer, turn_us, ahead, is_shadow };
-        let alike = self.given.iter().filter(|given| claim.is(given));
-        let alike = alike.map(|given| (given.at_us, given.sent_us, given.cost));
-        let alike: Vec<(u64, u64, u64)> = alike.collect();
         let Some(given) = self.find(&claim, &mut Vec::new()) else {
             let Told { op, cost, .. } = told;
             let (answer, turn) = (&claim.answer, Duration::from_micros(turn_us));
             return fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"));
         };
-        let own = (given.at_us, given.sent_us, given.cost);
-        let most = |of: fn(&(u64, u64, u64)) -> u64| alike.iter().map(of).fold(of(&own), u64::max);
-        let more = most(|it| it.2) - told.cost;
+        // One that nobody got yet, or that a caller got who may have got this one.
+        let swapped = self.taken.iter().filter(|(_, theirs)| theirs.is(&given));
+        let others = self.given.iter().chain(swapped.map(|(other, _)| other));
+        let alike: Vec<&Given> = others.filter(|other| claim.is(other)).collect();
+        let most = |of: fn(&Given) -> u64| alike.iter().map(|it| of(it)).fold(of(&given), u64::max);
         let taken = Taken {
             at_us: given.at_us,
-            latest_us: most(|it| it.0),
-            sent_us: most(|it| it.1),
-            more,
+            latest_us: most(|it| it.at_us),
+            sent_us: most(|it| it.sent_us),
+            more: most(|it| it.cost) - told.cost,
         };
         self.taken.push((given, claim));
         Ok(taken)
@@ -425,5 +424,40 @@ fn is_same(given: &Answer, told: &Answer, more: u64, ahead: u64) -> bool {
             more <= ahead && is_held && is_more && given == *told
         }
         _ => more == 0 && given == told,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E7: of two answers that are alike, each of two callers may have got either.
+    #[test]
+    fn an_answer_may_be_the_one_that_another_caller_was_taken_to_have_got() {
+        let mut answers = Answers::default();
+        for (at_us, sent_us) in [(20, 19), (30, 5)] {
+            answers.give(Given::new(
+                (at_us, sent_us, (0, 0)),
+                (Op::Reset, 0),
+                false,
+                Answer::Done(true),
+            ));
+        }
+        let mut take = |since_us| {
+            let told = Told {
+                life: (0, 0),
+                id: 0,
+                op: Op::Reset,
+                cost: 0,
+                is_other: false,
+                waits: false,
+                since_us,
+                polled_us: 40,
+                now_us: 40,
+            };
+            answers.take(&told, Answer::Done(true), 0, false).map(|it| it.sent_us)
+        };
+        assert_eq!([take(5), take(19)].map(Result::ok), [Some(19), Some(19)]);
+        assert!(take(5).is_err(), "no third one was given");
     }
 }
