@@ -111,7 +111,7 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 
 /// Returns `: did you mean WORD?` for the nearest of the known words, or the list of all.
 pub(crate) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
+    let known: Vec<&str> = known.into_iter().filter(|one| !one.is_empty()).collect();
     let edits = |one: &str| strsim::damerau_levenshtein(&one.to_lowercase(), &word.to_lowercase());
     let near = known.iter().map(|one| (edits(one), *one)).min();
     match near {

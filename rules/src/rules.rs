@@ -194,7 +194,6 @@ pub enum LoadError {
         /// The path.
         path: String,
         /// The system's error.
-        #[source]
         error: std::io::Error,
     },
     /// The end of the file's name is of no format.

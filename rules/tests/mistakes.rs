@@ -141,6 +141,21 @@ fn values_of_another_kind_are_mistakes() {
 }
 
 #[test]
+fn a_rule_without_a_name_is_no_suggestion() {
+    toml(
+        "[[rules]]\nname = 'first'\nlimit = 'blocked'\nreplaces = [^'b']\n[[rules]]\n^limit = 'blocked'\n",
+        &["unknown rule `b`: expected `first`", "without a name"],
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_reported_with_its_cause_once() {
+    let error = lockage_rules::Rules::load("no/such/file.toml").unwrap_err();
+    assert!(error.to_string().starts_with("no/such/file.toml cannot be read: "), "{error}");
+    assert!(std::error::Error::source(&error).is_none(), "its cause is in its text");
+}
+
+#[test]
 fn duplicates_are_mistakes_in_each_format() {
     toml("match = 'all'\n^match = 'all'\nrules = []\n", &["duplicate key"]);
     check(

@@ -60,10 +60,10 @@ pub struct OutboundService<V, S> {
 pub enum NotSent {
     /// The wait for the limit would have been longer than allowed.
     #[error("not sent: {0}")]
-    Denied(#[source] Denied),
+    Denied(Denied),
     /// The limiter made no decision.
     #[error("not sent: {0}")]
-    NoDecision(#[source] Error),
+    NoDecision(Error),
     /// The request names no host.
     #[error("not sent: the request has no host in its address, and no `Host` field")]
     NoHost,

@@ -71,10 +71,10 @@ pub enum Reason {
     Shed,
     /// The store did not answer, or the queue to it is full.
     #[error("no decision: {0}")]
-    NoDecision(#[source] lockage::Error),
+    NoDecision(lockage::Error),
     /// The limiter cannot decide: its key holds something else, no limit is stored, or it is misconfigured.
     #[error("the limiter cannot decide: {0}")]
-    Misconfigured(#[source] lockage::Error),
+    Misconfigured(lockage::Error),
     /// The stored limit has turns, for which the layer does not wait.
     #[error("the stored limit has turns, and the layer does not wait for them")]
     TurnsWithoutWaiting,

@@ -281,6 +281,7 @@ async fn unsent_requests_report_the_reason() {
     store.always(Fate::NotDone);
     let failed = send(&outbound, &host, "http://a.example/").await.unwrap_err();
     assert!(matches!(failed, OutboundError::NotSent(NotSent::NoDecision(_))), "{failed}");
+    assert!(std::error::Error::source(&failed).is_none(), "its cause is in its text");
     let failed = send(&outbound, &host, "/no-host").await.unwrap_err();
     assert!(matches!(failed, OutboundError::NotSent(NotSent::NoHost)), "{failed}");
     assert_eq!(host.asked.lock().unwrap().len(), 1);
