@@ -227,12 +227,16 @@ impl Matched {
         self.own.is_none().then_some(self.rule.first_limit + self.tier)
     }
 
-    /// Returns the name of the cost at this place among the [costs](Self::costs); `None` if it is a number of the rule, or
-    /// of another limit than the rule's.
+    /// Returns the name of the cost at this place among the [costs](Self::costs): of another limit than the rule's, that of
+    /// the part. `None` if it is a number of the rule, or the part has no name.
     pub fn cost_name(&self, place: usize) -> Option<&str> {
-        match self.rule.costs_of(self.tier).get(place)? {
-            Cost::Named { name, .. } if self.own.is_none() => Some(name),
-            _ => None,
+        match (self.own.as_deref(), &self.costs) {
+            (Some(RuleLimit::Given(limit)), Costs::Parts(_)) => limit.part_names().nth(place),
+            (Some(_), _) => None,
+            (None, _) => match self.rule.costs_of(self.tier).get(place)? {
+                Cost::Named { name, .. } => Some(name),
+                Cost::Number(_) => None,
+            },
         }
     }
 

@@ -49,7 +49,7 @@ pub(crate) struct Own {
     /// The id; that of all values of the request without one.
     pub(crate) id: Option<String>,
     pub(crate) limit: RuleLimit,
-    pub(crate) cost: u64,
+    pub(crate) costs: Costs,
 }
 
 /// A change by an operator.
@@ -282,17 +282,16 @@ impl Asked {
     /// Returns the limits that requests meet by these rules, and those that they bring.
     fn matched(&self, rules: &Rules) -> Vec<Matched> {
         let mut matched = rules.matches_each(&self.requests);
-        for Own { place, id, limit, cost } in &self.own {
-            let costs = || Costs::One(*cost);
+        for Own { place, id, limit, costs } in &self.own {
             let is_replaced = |one: &&mut Matched| id.is_none() && one.request == *place;
             let mut replaced = matched.iter_mut().filter(is_replaced).peekable();
             if replaced.peek().is_some() {
-                replaced.for_each(|one| one.replace_limit(limit.clone(), costs()));
+                replaced.for_each(|one| one.replace_limit(limit.clone(), costs.clone()));
                 continue;
             }
             // No id of a rule has a `#` before its first value.
             let id = id.clone().unwrap_or_else(|| format!("limit#{}", self.requests[*place].id()));
-            let mut own = Matched::new(id, limit.clone(), costs());
+            let mut own = Matched::new(id, limit.clone(), costs.clone());
             own.request = *place;
             matched.push(own);
         }

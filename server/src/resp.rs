@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockage::Decision;
 use lockage::limiter::TokenBucket;
 use lockage::observer::ErrorKind;
-use lockage_rules::RuleLimit;
+use lockage_rules::{Costs, RuleLimit};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -154,7 +154,7 @@ async fn answer(words: &[&[u8]], gate: &Gate, write: &mut Vec<u8>) -> bool {
         (b"CL.THROTTLE", arguments) => match throttle(arguments) {
             Ok(asked) => {
                 let write_reply = |outcome: &Outcome<'_>| outcome.met[0].1.map(reply);
-                let is_look = asked.own[0].cost == 0;
+                let is_look = asked.own[0].costs == Costs::One(0);
                 let decided = match is_look {
                     true => gate.peek(&asked, write_reply).await,
                     false => gate.decide(asked, None, write_reply).await,
@@ -232,7 +232,10 @@ fn throttle(arguments: &[&[u8]]) -> Result<Asked, String> {
     let bucket = TokenBucket::new(count, Duration::from_secs(period), burst);
     let bucket = bucket.map_err(|error| error.to_string())?;
     let (limit, id) = (RuleLimit::Given(bucket.into()), Some(id.to_owned()));
-    Ok(Asked { requests: Vec::new(), own: vec![Own { place: 0, id, limit, cost: quantity }] })
+    Ok(Asked {
+        requests: Vec::new(),
+        own: vec![Own { place: 0, id, limit, costs: Costs::One(quantity) }],
+    })
 }
 
 fn whole(text: &[u8], name: &str) -> Result<u64, String> {

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 use tracing_subscriber::EnvFilter;
 
 use crate::admin::{self, Admin};
-use crate::api::{limits, locks};
+use crate::api::{limits, locks, with_problems};
 use crate::gate::{Gate, Storage};
 use crate::openapi::openapi;
 use crate::options::{FallbackOption, LogForm, Options, Port};
@@ -91,6 +91,7 @@ pub async fn run(options: Options) -> Result<()> {
     let operators = admin::routes(admin)
         .merge(limits::admin_routes(gate.clone()))
         .merge(locks::admin_routes(locks));
+    let (api, operators) = (with_problems(api), with_problems(operators));
     let envoy = rls::routes(gate.clone()).merge(grpc_health(drains).await);
     opener.open("gRPC", ports.grpc, true).await?.map(|port| tokio::spawn(port.serve(envoy)));
     opener.open("HTTP", ports.http, true).await?.map(|port| tokio::spawn(port.serve(api)));

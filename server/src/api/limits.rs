@@ -8,9 +8,9 @@ use axum::response::Response;
 use axum::routing::post;
 use axum::{Json, Router};
 use http::{HeaderMap, StatusCode};
-use lockage::limiter::{Origin, RequestId};
-use lockage::{Decision, Limit, Verdict};
-use lockage_rules::{Request, RuleLimit};
+use lockage::limiter::{Cost, CostError, Origin, RequestId};
+use lockage::{Decision, Error, Limit, Verdict};
+use lockage_rules::{Costs, Request, RuleLimit};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -47,7 +47,7 @@ pub(crate) struct Ask {
     #[serde(default)]
     #[schema(example = json!({"route": "/v1/chat", "user": "42"}))]
     values: BTreeMap<String, String>,
-    /// Costs that rules name.
+    /// Costs that rules name; for a limit of its own, those of its parts, by their names. Other parts cost nothing.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
     /// The number of such requests: costs are multiplied by it.
@@ -83,19 +83,31 @@ impl Ask {
                 }
                 asked.requests.push(request);
             }
-            (Some(id), Some(limit)) if self.values.is_empty() && self.costs.is_empty() => {
+            (Some(id), Some(limit)) if self.values.is_empty() => {
                 let limit: Limit =
                     limit.parse().map_err(|error| Failure::Invalid(format!("{error}")))?;
+                let costs = own_costs(&limit, &self.costs, hits).map_err(Error::from)?;
                 let limit = RuleLimit::Given(limit);
-                asked.own.push(Own { place: 0, id: Some(id), limit, cost: hits });
+                asked.own.push(Own { place: 0, id: Some(id), limit, costs });
             }
             _ => {
-                let message = "expected `values` that rules match, or `id` and `limit` without values and costs";
+                let message =
+                    "expected `values` that rules match, or `id` and `limit` without values";
                 return Err(Failure::Invalid(message.into()));
             }
         }
         Ok(asked)
     }
+}
+
+/// Returns the costs of so many requests under a limit of their own: those of its parts by their names, or one for each.
+fn own_costs(limit: &Limit, named: &BTreeMap<String, u64>, hits: u64) -> Result<Costs, CostError> {
+    if named.is_empty() {
+        return Ok(Costs::One(hits));
+    }
+    let named = named.iter().map(|(name, cost)| (name.as_str(), cost.saturating_mul(hits)));
+    let costs = Cost::named(limit, &named.collect::<Vec<_>>())?;
+    Ok(Costs::Parts(costs.parts().unwrap_or_default().into()))
 }
 
 /// A decision.

@@ -3,16 +3,20 @@
 pub(crate) mod limits;
 pub(crate) mod locks;
 
-use axum::Json;
-use axum::extract::rejection::JsonRejection;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
 use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse, Response};
+use axum::{Json, Router};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode, Uri};
 use lockage::observer::ErrorKind;
-use serde::Serialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use sha2::{Digest, Sha256};
-use std::time::Duration;
 use utoipa::ToSchema;
 
 use crate::error::Failure;
@@ -38,25 +42,62 @@ impl IntoResponse for Failure {
             ErrorKind::Misconfigured => StatusCode::INTERNAL_SERVER_ERROR,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
-        let detail = self.to_string();
-        let problem = Problem { kind: self.kind().as_str(), status: status.as_u16(), detail };
-        (status, [(CONTENT_TYPE, "application/problem+json")], Json(problem)).into_response()
+        problem(status, self.kind(), self.to_string())
     }
 }
 
-/// A body of JSON; any other is refused in the form of all problems.
+fn problem(status: StatusCode, kind: ErrorKind, detail: String) -> Response {
+    let problem = Problem { kind: kind.as_str(), status: status.as_u16(), detail };
+    (status, [(CONTENT_TYPE, "application/problem+json")], Json(problem)).into_response()
+}
+
+/// Returns routes that answer other paths and methods by a problem, too.
+pub(crate) fn with_problems(routes: Router) -> Router {
+    let refuse = |status, detail: String| problem(status, ErrorKind::Refused, detail);
+    let no_path = async move |uri: Uri| {
+        let detail = format!("no path `{}` on this port: /openapi.json lists all", uri.path());
+        refuse(StatusCode::NOT_FOUND, detail)
+    };
+    let no_method = async move |method: Method, uri: Uri| {
+        let detail = format!("`{}` takes no {method}: /openapi.json lists all", uri.path());
+        refuse(StatusCode::METHOD_NOT_ALLOWED, detail)
+    };
+    routes.fallback(no_path).method_not_allowed_fallback(no_method)
+}
+
+/// A body that is an object of JSON; any other is refused in the form of all problems.
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T, S> FromRequest<S> for Body<T>
-where
-    Json<T>: FromRequest<S, Rejection = JsonRejection>,
-    S: Send + Sync,
-{
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Failure> {
-        let read = Json::from_request(request, state).await;
-        read.map(|Json(body)| Body(body)).map_err(|error| Failure::Invalid(error.body_text()))
+        let read = Json::<Object<T>>::from_request(request, state).await;
+        let read = read.map_err(|error| Failure::Invalid(error.body_text()));
+        read.map(|Json(Object(body))| Body(body))
+    }
+}
+
+/// Its fields are read by their names alone: without it, those of an array by their places.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Fields(PhantomData))
     }
 }
 

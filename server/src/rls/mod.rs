@@ -12,7 +12,7 @@ use axum::routing::post;
 use lockage::Limit;
 use lockage::limiter::FixedWindow;
 use lockage::observer::ErrorKind;
-use lockage_rules::{Request, RuleLimit};
+use lockage_rules::{Costs, Request, RuleLimit};
 use tonic::server::{Grpc, UnaryService};
 use tonic::{Code as GrpcCode, Response, Status as GrpcStatus};
 use tonic_prost::ProstCodec;
@@ -155,7 +155,7 @@ pub(crate) fn parts(request: RateLimitRequest) -> Result<Parts, GrpcStatus> {
         let hits = if which == Use::Look { 1 } else { hits };
         let place = asked.requests.len();
         if let Some(limit) = own_limit(&descriptor)? {
-            asked.own.push(Own { place, id: None, limit, cost: hits });
+            asked.own.push(Own { place, id: None, limit, costs: Costs::One(hits) });
         }
         let mut request = Request::new().with("domain", domain.clone()).hits(hits);
         for entry in descriptor.entries {

@@ -32,6 +32,18 @@ async fn limits_by_rules_and_of_the_request_itself() {
         assert_eq!(left(&seen), remaining.map(Value::from), "{seen}");
     }
 
+    // So does a limit of the request's own, by the names of its parts.
+    let limit = "requests: fixed-window 10/min + tokens: fixed-window 1000/min";
+    let own = json!({"id": "y", "limit": limit, "costs": {"requests": 1, "tokens": 50}, "hits": 2});
+    for (path, remaining) in [("decide", [8, 900]), ("refund", [10, 1000]), ("decide", [8, 900])] {
+        let (status, seen) = server.post(&format!("/v1/{path}"), own.clone()).await;
+        assert_eq!((status.as_u16(), left(&seen)), (200, remaining.map(Value::from)), "{seen}");
+    }
+    let (_, reserved) = server.post("/v1/reserve", own.clone()).await;
+    let settle = json!({"reservations": reserved["reservations"], "costs": {"tokens": 7}});
+    assert_eq!(server.post("/v1/settle", settle).await.1["settled"], json!(["done"]));
+    assert_eq!(left(&server.post("/v1/peek", own).await.1), [6, 893].map(Value::from));
+
     let own = json!({"id": "x", "limit": "token-bucket 1/min burst 2", "hits": 2});
     assert_eq!(server.post("/v1/decide", own.clone()).await.0.as_u16(), 200);
     assert_eq!(server.post("/v1/decide", own).await.0.as_u16(), 429);
@@ -56,7 +68,16 @@ async fn bad_requests_are_refused_with_the_mistake() {
         (json!({"values": {"user": "1"}, "hits": -1}), Some("hits")),
         (json!({"values": {}, "for_ms": 1}), Some("`for_ms`")),
         (json!({"values": {}, "hold_ms": 1}), Some("`hold_ms`")),
-        (json!([]), Some("expected")),
+        (json!([]), Some("expected an object")),
+        (json!([{}, {}, 1, "x", "fixed-window 5/min", null, null]), Some("expected an object")),
+        (
+            json!({"id": "x", "limit": "fixed-window 5/min", "costs": {"x": 1}}),
+            Some("called \"x\""),
+        ),
+        (
+            json!({"id": "x", "limit": "fixed-window 5/min", "values": {"a": "b"}}),
+            Some("without values"),
+        ),
     ] {
         let (status, problem) = server.post("/v1/decide", body.clone()).await;
         let Some(mistake) = mistake else {
@@ -86,7 +107,8 @@ async fn bad_requests_are_refused_with_the_mistake() {
         "/metrics",
         "/v1/rules/reload",
     ] {
-        assert_eq!(server.post(path, json!({})).await.0.as_u16(), 404, "{path} is of operators");
+        let (status, problem) = server.post(path, json!({})).await;
+        assert_eq!((status.as_u16(), &problem["kind"]), (404, &json!("refused")), "of operators");
     }
 }
 
