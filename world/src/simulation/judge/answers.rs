@@ -1,11 +1,11 @@
-//! The store's requests and answers: each answer that callers get is one of these.
+//! The store's answers: each answer that callers get is one of these.
 
 use std::any::Any;
 use std::time::Duration;
 
 use lockage_core::{
-    Adjusted, AnyCommand, AnyOutcome, Cancellation, Command, Decision, Limit, Peek, Renewal,
-    Reserved, ScriptId, Settlement, StoredLimit, StoredLimitOutcome, Turn,
+    Adjusted, AnyOutcome, Cancellation, Decision, Renewal, Reserved, Settlement, StoredLimit,
+    StoredLimitOutcome, Turn,
 };
 use serde::{Deserialize, Serialize};
 
@@ -78,129 +78,6 @@ impl Answer {
             Answer::Decision(_) | Answer::Limit(_) => false,
         }
     }
-}
-
-/// A command, as far as the judge knows it.
-pub(in crate::simulation) struct Asked {
-    pub(super) op: Op,
-    /// One number for each decision: a cost, the actual one of a settlement, or a span in
-    /// microseconds.
-    pub(super) costs: Vec<u64>,
-    /// Whether it names the other limit, not the plan's.
-    pub(super) is_other: bool,
-    /// The id of an acquire, as text; empty without one.
-    pub(super) request: Vec<u8>,
-}
-
-impl Asked {
-    /// Returns the request of a command with these answers.
-    pub(in crate::simulation) fn of(
-        command: &AnyCommand,
-        answers: &[Answer],
-        limits: &Limits,
-    ) -> Option<Self> {
-        let call = command.encode_text();
-        let mut arguments: Vec<&[u8]> = call.arguments().collect();
-        // The last argument says how the command follows a stored limit, whatever limit it names.
-        let is_followed = arguments.last().is_some_and(|last| last.starts_with(b"*"));
-        if is_followed {
-            arguments.pop();
-        }
-        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
-        let (op, limit, costs) = match call.script() {
-            ScriptId::LimiterAcquire => {
-                let (before, costs) = arguments.split_at(arguments.len() - answers.len().max(1));
-                (Op::Acquire, &before[1..], costs)
-            }
-            ScriptId::LimiterPeek => {
-                let (before, cost) = arguments.split_at(arguments.len() - 1);
-                (Op::Peek, before, cost)
-            }
-            ScriptId::LimiterReserve => {
-                let (before, cost) = arguments.split_at(arguments.len() - 1);
-                (Op::Reserve, &before[1..], cost)
-            }
-            ScriptId::LimiterAdjust => {
-                let op = match arguments[1] {
-                    b"t" => Op::TakeUpTo,
-                    b"f" => Op::Refund,
-                    b"p" => Op::Penalty,
-                    b"b" => Op::Block,
-                    _ => Op::Unblock,
-                };
-                (op, &arguments[3..], &arguments[2..3])
-            }
-            ScriptId::LimiterSettle => (Op::Settle, &arguments[2..], &arguments[1..2]),
-            ScriptId::LeakyBucketCancel => (Op::CancelTurn, &[][..], &[][..]),
-            ScriptId::LimiterReset => (Op::Reset, &[][..], &[][..]),
-            ScriptId::LimiterSet => {
-                let op = match arguments[0] {
-                    b"k" => Op::SetLimit,
-                    b"a" => Op::SetLimitIfAbsent,
-                    _ => Op::SetLimitAfresh,
-                };
-                (op, &arguments[2..], &[][..])
-            }
-            _ => return None,
-        };
-        let costs = costs.iter().filter_map(|cost| number(cost)).collect();
-        let request = if op == Op::Acquire { arguments[0].to_vec() } else { Vec::new() };
-        Some(Asked { op, costs, is_other: !is_followed && limits.is_other(limit), request })
-    }
-}
-
-/// The two limits of a world, as commands name them.
-pub(in crate::simulation) struct Limits {
-    own: Vec<Vec<u8>>,
-    other: Vec<Vec<u8>>,
-}
-
-impl Limits {
-    pub(super) fn new(own: Limit, other: Limit) -> Self {
-        Limits { own: words(own), other: words(other) }
-    }
-
-    /// Returns whether this is the other limit, not the plan's.
-    pub(super) fn is_the_other(&self, limit: Limit) -> bool {
-        let words = words(limit);
-        self.is_other(&words.iter().map(|word| &word[..]).collect::<Vec<_>>())
-    }
-
-    /// Returns whether a command is under the other limit.
-    pub(super) fn are_other(&self, command: &AnyCommand) -> bool {
-        Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
-    }
-
-    /// Returns whether commands distinguish the two limits.
-    pub(super) fn differ(&self) -> bool {
-        self.own != self.other
-    }
-
-    fn is_other(&self, words: &[&[u8]]) -> bool {
-        let begins_with = |limit: &[Vec<u8>]| {
-            let mut words = words.iter().filter(|word| !is_boundary(word));
-            limit.iter().all(|word| words.next().is_some_and(|own| *own == &word[..]))
-        };
-        // The words of one limit may begin with those of the other.
-        begins_with(&self.other) && (!begins_with(&self.own) || self.other.len() > self.own.len())
-    }
-}
-
-/// Returns a limit as commands name it, without the dates of its windows.
-fn words(limit: Limit) -> Vec<Vec<u8>> {
-    // In the year 2005.
-    let dates = [1 << 50; 4];
-    let limit = limit.with_calendar(|window| window.with_boundaries(dates));
-    let call = Peek::new(limit, 1).encode_text();
-    let words = call.arguments().filter(|word| !is_boundary(word));
-    let mut words: Vec<Vec<u8>> = words.map(<[u8]>::to_vec).collect();
-    words.pop();
-    words
-}
-
-/// Returns whether a word is a time: the beginning of a calendar window is no part of a limit.
-fn is_boundary(word: &[u8]) -> bool {
-    word.len() > 14
 }
 
 /// Returns the answers in an outcome, one for each cost, and the stored limit that applied.
@@ -376,10 +253,8 @@ impl Answers {
             let (answer, turn) = (&claim.answer, Duration::from_micros(turn_us));
             return fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"));
         };
-        // One that nobody got yet, or that a caller got who may have got this one.
-        let swapped = self.taken.iter().filter(|(_, theirs)| theirs.is(&given));
-        let others = self.given.iter().chain(swapped.map(|(other, _)| other));
-        let alike: Vec<&Given> = others.filter(|other| claim.is(other)).collect();
+        let alike = self.instead_of(&given).filter(|other| claim.is(other));
+        let alike: Vec<&Given> = alike.collect();
         let most = |of: fn(&Given) -> u64| alike.iter().map(|it| of(it)).fold(of(&given), u64::max);
         let taken = Taken {
             at_us: given.at_us,
@@ -389,6 +264,23 @@ impl Answers {
         };
         self.taken.push((given, claim));
         Ok(taken)
+    }
+
+    /// Returns the answers that this one may have been in the place of: those that nobody got yet, and those of callers
+    /// that may have got one of these instead.
+    fn instead_of<'a>(&'a self, own: &'a Given) -> impl Iterator<Item = &'a Given> {
+        let mut free: Vec<&Given> = self.given.iter().chain([own]).collect();
+        let mut held: Vec<&(Given, Claim)> = self.taken.iter().collect();
+        loop {
+            let may_swap = |theirs: &Claim| free.iter().any(|given| theirs.is(given));
+            let (freed, others): (Vec<_>, Vec<_>) =
+                held.into_iter().partition(|(_, theirs)| may_swap(theirs));
+            if freed.is_empty() {
+                return free.into_iter();
+            }
+            free.extend(freed.iter().map(|(given, _)| given));
+            held = others;
+        }
     }
 
     /// Finds an answer for a caller; one of several equal ones may go to another caller than
@@ -435,7 +327,7 @@ mod tests {
     #[test]
     fn an_answer_may_be_the_one_that_another_caller_was_taken_to_have_got() {
         let mut answers = Answers::default();
-        for (at_us, sent_us) in [(20, 19), (30, 5)] {
+        for (at_us, sent_us) in [(20, 19), (30, 5), (35, 4)] {
             answers.give(Given::new(
                 (at_us, sent_us, (0, 0)),
                 (Op::Reset, 0),
@@ -443,7 +335,7 @@ mod tests {
                 Answer::Done(true),
             ));
         }
-        let mut take = |since_us| {
+        let mut take = |(since_us, now_us)| {
             let told = Told {
                 life: (0, 0),
                 id: 0,
@@ -452,12 +344,14 @@ mod tests {
                 is_other: false,
                 waits: false,
                 since_us,
-                polled_us: 40,
-                now_us: 40,
+                polled_us: now_us,
+                now_us,
             };
             answers.take(&told, Answer::Done(true), 0, false).map(|it| it.sent_us)
         };
-        assert_eq!([take(5), take(19)].map(Result::ok), [Some(19), Some(19)]);
-        assert!(take(5).is_err(), "no third one was given");
+        // The last caller has the first answer if the first one has the second, and the second one the last.
+        let callers = [(5, 32), (30, 40), (19, 40)];
+        assert_eq!(callers.map(|caller| take(caller).ok()), [Some(19), Some(5), Some(19)]);
+        assert!(take((5, 40)).is_err(), "no fourth one was given");
     }
 }

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod answers;
+mod asked;
 mod breaker;
 mod exempt;
 mod holders;

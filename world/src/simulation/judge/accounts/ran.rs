@@ -5,7 +5,8 @@ use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
 use super::Accounts;
-use crate::simulation::judge::answers::{Answer, Asked, Given, Op, answers, is_renewed};
+use crate::simulation::judge::answers::{Answer, Given, Op, answers, is_renewed};
+use crate::simulation::judge::asked::Asked;
 use crate::simulation::judge::exempt::{Exempt, Exemptions};
 use crate::simulation::judge::local::Denial;
 use crate::simulation::judge::{Fault, Kind, Life, fault};
@@ -119,8 +120,9 @@ impl Accounts {
         let is_written = charged > 0 || is_adjusted;
         let forgets = op.forgets() && is_written;
         let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
-        // A denial changes the limit of a key, too.
-        let is_applied = is_written || !op.sets_limit() && !answers.is_empty();
+        // A denial changes the limit of a key, too; a settlement that is refused, or came too late, does not.
+        let may_convert = op != Op::Settle && !op.sets_limit();
+        let is_applied = is_written || may_convert && !answers.is_empty();
         let has_limit = op.has_limit() && ran.converts && is_applied;
         let switches = has_limit && epoch.is_other != is_other;
         if switches || forgets {
