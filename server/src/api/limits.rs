@@ -296,6 +296,7 @@ pub(crate) async fn reserve(
 #[serde(deny_unknown_fields)]
 pub(crate) struct Settle {
     /// The reservations that are settled, as `reserve` returned them.
+    #[serde(deserialize_with = "super::objects")]
     reservations: Vec<Held>,
     /// The true cost under all limits and of all their parts; 0 gives the estimates back.
     cost: Option<u64>,

@@ -81,6 +81,14 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 /// Its fields are read by their names alone: without it, those of an array by their places.
 struct Object<T>(T);
 
+/// Reads a list of objects.
+pub(crate) fn objects<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let all = Vec::<Object<T>>::deserialize(deserializer)?;
+    Ok(all.into_iter().map(|Object(one)| one).collect())
+}
+
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Fields<T>(PhantomData<T>);

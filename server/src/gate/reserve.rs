@@ -28,6 +28,7 @@ pub(crate) struct Held {
     /// The reservation's own id.
     reservation: String,
     /// The estimate, or one for each part of the limit.
+    #[serde(deserialize_with = "crate::api::objects")]
     costs: Vec<HeldCost>,
     /// Until when it can be settled, by the store's clock.
     expires_at_us: u64,

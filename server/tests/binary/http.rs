@@ -157,6 +157,8 @@ async fn estimates_are_settled_once_by_any_server() {
     for wrong in [
         json!({"reservations": reservations, "costs": {"tokens": 300}, "cost": 300}),
         json!({"reservations": reservations}),
+        json!({"reservations": [["x", null, "y", [], 1]], "cost": 1}),
+        json!({"reservations": [with(json!([["tokens", 1]]))], "cost": 1}),
         json!({"reservations": [with(json!([]))], "costs": {"tokens": 300}}),
         json!({"reservations": [with(json!([{"amount": 1}, {"amount": 1}, {"amount": 1}]))], "costs": {}}),
     ] {
