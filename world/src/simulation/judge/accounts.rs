@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lockage_core::{Decision, Limit, Origin, Settlement, Verdict};
 
-use super::answers::{Answer, Answers, Op, Taken, Told};
-use super::asked::Limits;
+use super::answers::{Answer, Answers, Taken, Told};
+use super::asked::{Limits, Op};
 use super::exempt::{Exempt, Exemptions};
 use super::local::{Ages, Local};
 use super::{Fault, Kind, Life, Oracle, fault};

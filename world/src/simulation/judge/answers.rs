@@ -7,53 +7,9 @@ use lockage_core::{
     Adjusted, AnyOutcome, Cancellation, Decision, Renewal, Reserved, Settlement, StoredLimit,
     StoredLimitOutcome, Turn,
 };
-use serde::{Deserialize, Serialize};
 
+use super::asked::Op;
 use super::{Fault, Kind, Life, fault};
-
-/// An operation of a limiter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is the verb of its name
-pub enum Op {
-    Acquire,
-    Reserve,
-    Peek,
-    TakeUpTo,
-    Refund,
-    Penalty,
-    Block,
-    Unblock,
-    Settle,
-    CancelTurn,
-    Reset,
-    SetLimit,
-    SetLimitIfAbsent,
-    SetLimitAfresh,
-    ReadLimit,
-}
-
-impl Op {
-    /// Returns whether the operation gives something back, or changes a grant.
-    pub(super) fn loosens(self) -> bool {
-        use Op::*;
-        !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
-    }
-
-    /// Returns whether the operation applies a limit.
-    pub(super) fn has_limit(self) -> bool {
-        !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
-    }
-
-    /// Returns whether the operation stores a limit.
-    pub(super) fn sets_limit(self) -> bool {
-        matches!(self, Op::SetLimit | Op::SetLimitIfAbsent | Op::SetLimitAfresh)
-    }
-
-    /// Returns whether the operation forgets all usage.
-    pub(super) fn forgets(self) -> bool {
-        matches!(self, Op::Reset | Op::SetLimitAfresh)
-    }
-}
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]

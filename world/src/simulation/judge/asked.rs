@@ -1,8 +1,51 @@
-//! The commands of limiters, as far as the judge knows them.
+//! The operations of limiters, and their commands as far as the judge knows them.
 
 use lockage_core::{AnyCommand, Command, Limit, Peek, ScriptId};
+use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Op};
+/// An operation of a limiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(missing_docs)] // each is the verb of its name
+pub enum Op {
+    Acquire,
+    Reserve,
+    Peek,
+    TakeUpTo,
+    Refund,
+    Penalty,
+    Block,
+    Unblock,
+    Settle,
+    CancelTurn,
+    Reset,
+    SetLimit,
+    SetLimitIfAbsent,
+    SetLimitAfresh,
+    ReadLimit,
+}
+
+impl Op {
+    /// Returns whether the operation gives something back, or changes a grant.
+    pub(super) fn loosens(self) -> bool {
+        use Op::*;
+        !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
+    }
+
+    /// Returns whether the operation applies a limit.
+    pub(super) fn has_limit(self) -> bool {
+        !matches!(self, Op::Reset | Op::CancelTurn | Op::Peek | Op::ReadLimit)
+    }
+
+    /// Returns whether the operation stores a limit.
+    pub(super) fn sets_limit(self) -> bool {
+        matches!(self, Op::SetLimit | Op::SetLimitIfAbsent | Op::SetLimitAfresh)
+    }
+
+    /// Returns whether the operation forgets all usage.
+    pub(super) fn forgets(self) -> bool {
+        matches!(self, Op::Reset | Op::SetLimitAfresh)
+    }
+}
 
 /// A command, as far as the judge knows it.
 pub(in crate::simulation) struct Asked {
@@ -17,10 +60,10 @@ pub(in crate::simulation) struct Asked {
 }
 
 impl Asked {
-    /// Returns the request of a command with these answers.
+    /// Returns the request of a command with this number of answers.
     pub(in crate::simulation) fn of(
         command: &AnyCommand,
-        answers: &[Answer],
+        answers: usize,
         limits: &Limits,
     ) -> Option<Self> {
         let call = command.encode_text();
@@ -33,7 +76,7 @@ impl Asked {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
         let (op, limit, costs) = match call.script() {
             ScriptId::LimiterAcquire => {
-                let (before, costs) = arguments.split_at(arguments.len() - answers.len().max(1));
+                let (before, costs) = arguments.split_at(arguments.len() - answers.max(1));
                 (Op::Acquire, &before[1..], costs)
             }
             ScriptId::LimiterPeek => {
@@ -92,7 +135,7 @@ impl Limits {
 
     /// Returns whether a command is under the other limit.
     pub(super) fn are_other(&self, command: &AnyCommand) -> bool {
-        Asked::of(command, &[], self).is_some_and(|asked| asked.is_other)
+        Asked::of(command, 0, self).is_some_and(|asked| asked.is_other)
     }
 
     /// Returns whether commands distinguish the two limits.

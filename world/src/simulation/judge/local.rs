@@ -282,7 +282,7 @@ impl Local {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simulation::judge::answers::Op;
+    use crate::simulation::judge::asked::Op;
 
     const LEASE_US: u64 = 100;
     const COST: u64 = 3;

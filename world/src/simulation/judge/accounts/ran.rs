@@ -5,8 +5,8 @@ use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
 use super::Accounts;
-use crate::simulation::judge::answers::{Answer, Given, Op, answers, is_renewed};
-use crate::simulation::judge::asked::Asked;
+use crate::simulation::judge::answers::{Answer, Given, answers, is_renewed};
+use crate::simulation::judge::asked::{Asked, Op};
 use crate::simulation::judge::exempt::{Exempt, Exemptions};
 use crate::simulation::judge::local::Denial;
 use crate::simulation::judge::{Fault, Kind, Life, fault};
@@ -59,7 +59,9 @@ impl Accounts {
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
         let (answers, stored) = answers(ran.outcome);
-        let Some(asked) = Asked::of(ran.command, &answers, &self.limits) else { return Ok(()) };
+        let Some(asked) = Asked::of(ran.command, answers.len(), &self.limits) else {
+            return Ok(());
+        };
         let is_other =
             stored.map_or(asked.is_other, |stored| self.limits.is_the_other(stored.limit()));
         let (op, account) = (asked.op, &mut self.ids[ran.id]);
