@@ -28,24 +28,36 @@ fn start(server: &Server) -> Process {
     Process::run("llm::the_example_serves", &variables)
 }
 
-/// Asks for this many words, and returns the response before its body.
-async fn ask_for(
-    process: &Process,
+/// Asks for this many words; returns the estimate, and the response before its body.
+pub(super) async fn ask(
+    url: &http::Uri,
+    user: &str,
     words: u64,
     more: &str,
 ) -> (u64, Response<hyper::body::Incoming>) {
     let body = format!("{{\"max_tokens\":500,\"words\":{words}{more}}}");
     let estimate = 500 + (body.len() as u64).div_ceil(4);
     let client = Client::builder(TokioExecutor::new()).build_http();
-    let url = format!("{}v1/chat/completions", process.url);
-    let request = Request::post(url).header("x-api-key", "me");
+    let request = Request::post(format!("{url}v1/chat/completions"))
+        .header("x-api-key", user)
+        .header("x-user", user);
     let response = client.request(request.body(Full::<Bytes>::from(body)).unwrap()).await.unwrap();
+    (estimate, response)
+}
+
+/// Asks in the name of one user, who is admitted.
+async fn ask_for(
+    process: &Process,
+    words: u64,
+    more: &str,
+) -> (u64, Response<hyper::body::Incoming>) {
+    let (estimate, response) = ask(&process.url, "me", words, more).await;
     assert_eq!(response.status(), 200);
     (estimate, response)
 }
 
-/// Reads an answer to its end.
-async fn read(response: Response<hyper::body::Incoming>, words: u64) -> u64 {
+/// Reads an answer to its end, and returns its usage.
+pub(super) async fn read(response: Response<hyper::body::Incoming>, words: u64) -> u64 {
     let body = response.into_body().collect().await.unwrap().to_bytes();
     let text = std::str::from_utf8(&body).unwrap();
     assert_eq!(text.matches("word ").count() as u64, words);

@@ -13,6 +13,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
 use lockage_tests::server::Server;
 
+use super::llm;
 use super::*;
 
 #[allow(unreachable_pub)]
@@ -176,11 +177,33 @@ impl Load {
         }
         (admitted, lost)
     }
+
+    /// Asks for streamed answers by turns at these processes, at least this often; returns the usage of those that were
+    /// admitted, and their number.
+    async fn stream(&self, user: &str, processes: &[usize], least: usize) -> (u64, u64) {
+        let (mut usage, mut admitted) = (0, 0);
+        for turn in 0.. {
+            if turn >= least && self.is_over.load(Ordering::Relaxed) {
+                break;
+            }
+            let url = self.urls[processes[turn % processes.len()]].lock().unwrap().clone();
+            let words = turn as u64 % 7;
+            let (_, answer) = llm::ask(&url, user, words, "").await;
+            match answer.status().as_u16() {
+                200 => (usage, admitted) = (usage + llm::read(answer, words).await, admitted + 1),
+                status => assert_eq!(status, 429),
+            }
+        }
+        (usage, admitted)
+    }
 }
 
-/// H6, by rules: three tiers, two routes, users and organisations, on two processes, while the file is replaced, and one
-/// process is killed and restarted. Each limit is charged exactly, and only requests in flight at the killed process are
-/// charged without an answer.
+/// An answer that does not end.
+const HANGS: &str = ",\"hangs\":true";
+
+/// H4 and H6, by rules: three tiers, three routes, users and organisations, on two processes, while the file is replaced,
+/// and one process is killed and restarted. Each limit is charged exactly, and only requests in flight at the killed process
+/// are charged without an answer. Streamed answers are charged by their usage, those that died by their estimate.
 #[test]
 fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restarted() {
     let server = Server::start();
@@ -190,6 +213,7 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
     let write = |version: usize| {
         let text = include_str!("../../examples/rules.toml")
             .replace("token-bucket 60/min burst 10", "fixed-window 30/day")
+            .replace("token-bucket 20_000/min", "fixed-window 1_000_000/day")
             .replace("token-bucket 600/min burst 100", "fixed-window 60/day")
             .replace("1000/h", "50/day")
             .replace("100_000/h", "90/day")
@@ -200,7 +224,8 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
         fs::rename(new, &file).unwrap();
     };
     write(0);
-    let mut processes = [0, 1].map(|_| Process::by_rules(&server.url(), &file, None));
+    let start = || Process::by_rules(&server.url(), &file, Some(("HOLD", "2")));
+    let mut processes = [0, 1].map(|_| start());
     let load = Arc::new(Load {
         urls: [0, 1].map(|at| std::sync::Mutex::new(processes[at].url.clone())),
         is_over: AtomicBool::new(false),
@@ -225,6 +250,17 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
         let load = Arc::clone(&load);
         runtime.spawn(async move { load.ask(caller, least).await })
     };
+    // Three streams that are open when their process is killed.
+    let open = [0; 3].map(|_| runtime.block_on(llm::ask(&processes[1].url, "sam", 2, HANGS)));
+    let of_dead: u64 = open.iter().map(|(estimate, _)| estimate).sum();
+    assert!(open.iter().all(|(_, answer)| answer.status() == 200));
+    let stream = |user, processes| {
+        [0; 2].map(|_| {
+            let load = Arc::clone(&load);
+            runtime.spawn(async move { load.stream(user, processes, 31).await })
+        })
+    };
+    let mut streams = vec![("sam", 3, of_dead, stream("sam", &[0]))];
     // Two tasks for each caller, of which each asks for more than all may have.
     let tasks = groups.each_ref().map(|(callers, _, limit)| {
         callers.iter().flat_map(|it| [ask(*it, limit + 1), ask(*it, limit + 1)]).collect::<Vec<_>>()
@@ -233,8 +269,9 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
         write(version);
         if version == 15 {
             processes[1].child.kill().unwrap();
-            processes[1] = Process::by_rules(&server.url(), &file, None);
+            processes[1] = start();
             *load.urls[1].lock().unwrap() = processes[1].url.clone();
+            streams.push(("tom", 0, 0, stream("tom", &[0, 1])));
         }
         thread::sleep(Duration::from_millis(20));
     }
@@ -255,4 +292,25 @@ fn rules_admit_exactly_the_limit_while_they_are_reloaded_and_a_process_is_restar
     let left =
         ["user:ann", "user:bob"].map(|id| runtime.block_on(users.peek(id, 0)).unwrap().remaining);
     assert_eq!(left.iter().sum::<u64>(), 10);
+
+    let tokens = Limiter::new(&store, limit("fixed-window 1_000_000/day"));
+    for (user, died, of_dead, tasks) in streams {
+        let each = tasks.map(|task| runtime.block_on(task).unwrap());
+        assert_eq!(died + each[0].1 + each[1].1, 30, "{user}");
+        let usage = of_dead + each[0].0 + each[1].0;
+        // Settled in the background; reservations are forgotten after twice their hold.
+        let is_settled = async || {
+            let charged =
+                1_000_000 - tokens.peek(&format!("chat:{user}"), 0).await.unwrap().remaining;
+            let open = redis::cmd("KEYS").arg("*:reservation*").query(&mut server.connection());
+            charged == usage && open == Ok(Vec::<String>::new())
+        };
+        let settled = async {
+            while !is_settled().await {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let settled = async { tokio::time::timeout(Duration::from_secs(60), settled).await };
+        assert!(runtime.block_on(settled).is_ok(), "{user} is not charged {usage}");
+    }
 }
