@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use lockage::limiter::Reserved;
+use lockage::Decision;
+use lockage::limiter::{Origin, Reserved};
 use lockage::runtime::Runtime;
 use lockage_core::Settlement;
 
@@ -37,8 +38,9 @@ impl<P: Place> Life<P> {
         }
         let (cost, since_us) = (actual.unwrap_or(cost), self.place.now_us());
         let request = Request { op: Op::Settle, cost, since_us, ..request };
-        // There is nothing to settle where shadow mode let it through.
-        let is_reserved = held.decision().shadow.is_none();
+        // There is nothing to settle where shadow mode let it through, also without the store.
+        let Decision { origin, shadow, .. } = held.decision();
+        let is_reserved = *origin == Origin::Store && shadow.is_none();
         let changing = is_reserved.then(|| self.changing(id, false));
         let settled = match actual {
             Some(actual) => held.commit(actual).await,
