@@ -74,7 +74,7 @@ pub async fn main() -> Result<(), Box<dyn Error>> {
     let store = RetryStore::new(store, Tokio, Duration::from_millis(250));
     let limiter = RuleLimiter::new(store, MemoryStore::new()).with_in_flight(1000);
     let limiter = limiter.with_observer(metrics);
-    // Of an answer that breaks off the words that came are charged.
+    // An answer that breaks off costs the words that came.
     let usage = Usage::openai().if_unmeasured(Unmeasured::Events(1));
     let limit = RateLimit::rules(rules, limiter)
         .values(|parts, mut request| {

@@ -10,7 +10,8 @@ use lockage_tests::server::Server;
 use super::processes::Process;
 use super::*;
 
-#[allow(unreachable_pub)]
+// Its module `model` is also one of the other example.
+#[allow(unreachable_pub, clippy::duplicate_mod)]
 #[path = "../../examples/axum_llm.rs"]
 mod axum_llm;
 
