@@ -38,6 +38,7 @@ mod sentinel_faults;
 mod several_ids;
 mod states;
 mod stores;
+mod taken_over;
 mod topologies;
 mod unsent;
 mod vectors;
