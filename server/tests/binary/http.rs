@@ -1,5 +1,7 @@
 //! Limits and locks by HTTP and JSON.
 
+use std::time::Duration;
+
 use lockage_tests::server::Server;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -221,7 +223,7 @@ async fn locks_exclude_and_their_tokens_grow() {
     let waits = json!({"lease_ms": 60_000, "wait_ms": 30_000});
     let release = json!({"owner": held["owner"], "hold": held["hold"]});
     let (waited, released) = tokio::join!(other.post("/v1/locks/invoices/acquire", waits), async {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         one.post("/v1/locks/invoices/release", release.clone()).await
     });
     assert_eq!((released.0.as_u16(), &released.1["holds"]), (200, &json!(0)));
@@ -250,6 +252,23 @@ async fn a_repeated_acquire_is_one_hold() {
     assert!(tokens.windows(2).all(|pair| pair[0] == pair[1]));
 }
 
+/// Begins a request, and leaves after this time, without an answer: its connection is closed by both.
+async fn leave(server: &Running, path: &str, body: Value, after: Duration) {
+    let mut caller = TcpStream::connect(server.port("HTTP")).await.unwrap();
+    let body = body.to_string();
+    let length = body.len();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    caller.write_all((head + &body).as_bytes()).await.unwrap();
+    tokio::time::sleep(after).await;
+    caller.shutdown().await.unwrap();
+    // The server may also reset it.
+    let mut answer = Vec::new();
+    _ = caller.read_to_end(&mut answer).await;
+    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
+}
+
 /// A waiter that leaves does not hold the lock afterwards.
 #[tokio::test]
 async fn a_waiter_that_leaves_holds_nothing() {
@@ -259,9 +278,8 @@ async fn a_waiter_that_leaves_holds_nothing() {
         let path = format!("/v1/locks/{number}/acquire");
         let held = server.post(&path, json!({"lease_ms": 600})).await.1;
         assert!(held["token"].is_u64(), "{held}");
-        let waits = server.post(&path, json!({"wait_ms": 10_000, "lease_ms": 600_000}));
-        let left = tokio::time::timeout(std::time::Duration::from_millis(40 * number), waits).await;
-        assert!(left.is_err());
+        let waits = json!({"wait_ms": 10_000, "lease_ms": 600_000});
+        leave(&server, &path, waits, Duration::from_millis(40 * number)).await;
         let (status, next) = server.post(&path, json!({"wait_ms": 10_000})).await;
         assert_eq!(status.as_u16(), 200, "{next}");
     }
@@ -310,24 +328,6 @@ async fn places_in_flight_are_given_back() {
     }
 }
 
-/// Begins a request, and leaves without an answer: its connection is closed by both.
-async fn leave(server: &Running, path: &str, body: Value) {
-    let mut caller = TcpStream::connect(server.port("HTTP")).await.unwrap();
-    let body = body.to_string();
-    let length = body.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
-    );
-    caller.write_all((head + &body).as_bytes()).await.unwrap();
-    // Long enough that the store is asked.
-    tokio::time::sleep(std::time::Duration::from_millis(150)).await;
-    caller.shutdown().await.unwrap();
-    // The server may also reset it.
-    let mut answer = Vec::new();
-    _ = caller.read_to_end(&mut answer).await;
-    assert!(answer.is_empty(), "{}", String::from_utf8_lossy(&answer));
-}
-
 /// Callers that leave while the store is silent hold neither a reservation nor a lock, once it answers.
 #[tokio::test]
 async fn callers_that_leave_before_the_store_answers_hold_nothing() {
@@ -339,9 +339,11 @@ async fn callers_that_leave_before_the_store_answers_hold_nothing() {
     assert_eq!(server.post("/v1/peek", peek.clone()).await.1["limits"][0]["remaining"], 3);
     assert_eq!(server.post("/v1/locks/other/acquire", json!({})).await.0.as_u16(), 200);
     redis.freeze();
+    // Long enough that the store is asked.
+    let after = Duration::from_millis(150);
     tokio::join!(
-        leave(&server, "/v1/reserve", ask),
-        leave(&server, "/v1/locks/a/acquire", json!({"lease_ms": 600_000})),
+        leave(&server, "/v1/reserve", ask, after),
+        leave(&server, "/v1/locks/a/acquire", json!({"lease_ms": 600_000}), after),
     );
     redis.thaw();
     let (status, held) = server.post("/v1/locks/a/acquire", json!({"wait_ms": 20_000})).await;
@@ -353,6 +355,6 @@ async fn callers_that_leave_before_the_store_answers_hold_nothing() {
             break;
         }
         assert!(begin.elapsed().as_secs() < 20, "{seen}");
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
