@@ -36,29 +36,42 @@ impl Older {
     }
 }
 
-/// Removes the older limiter's key, and charges its use, rounded up, to the limiter; returns that. A second call finds no
-/// key. If the process ends in between, the id begins fresh.
+/// Charges the use of the older limiter's key, rounded up, to the limiter, and returns it. Of all calls that find the key,
+/// the one that removes it charges. If its process ends in between, the id begins fresh.
 ///
-/// The older limiter brings back one unit each `interval`.
+/// The older limiter allowed `burst` at once, and brings back one unit each `interval`. A key of the past is full again; it
+/// ends by itself.
+///
+/// # Errors
+/// The key is not a number, or one that the older limiter does not write. It stays as it is.
 pub(crate) async fn take_over<S: Store>(
     connection: &mut MultiplexedConnection,
     limiter: &Limiter<S>,
     older: Older,
     id: &str,
-    interval: Duration,
+    (burst, interval): (u64, Duration),
 ) -> Result<u64, Box<dyn Error>> {
+    let key = older.key(id);
     let mut both = redis::pipe();
-    both.atomic().cmd("GETDEL").arg(older.key(id)).cmd("TIME");
+    both.cmd("GET").arg(&key).cmd("TIME");
     let (number, (seconds, micros)): (Option<f64>, (f64, f64)) =
         both.query_async(connection).await?;
     let Some(number) = number else { return Ok(0) };
     let left = older.full_at(number) - (seconds + micros / 1e6);
-    let used = (left / interval.as_secs_f64()).ceil().max(0.0) as u64;
-    if used > 0 {
-        let charged = limiter.penalty(id, used).await?;
-        println!("{id}: {used} used, {} left", charged.after.remaining);
+    let used = (left / interval.as_secs_f64()).ceil();
+    if used.is_nan() || used > burst as f64 {
+        return Err(format!("`{key}` is no key of {older:?}: {number} is out of range").into());
     }
-    Ok(used)
+    if used <= 0.0 {
+        return Ok(0);
+    }
+    let removed: u64 = redis::cmd("DEL").arg(&key).query_async(connection).await?;
+    if removed == 0 {
+        return Ok(0);
+    }
+    let charged = limiter.penalty(id, used as u64).await?;
+    println!("{id}: {used} used, {} left", charged.after.remaining);
+    Ok(used as u64)
 }
 
 #[tokio::main]
@@ -67,10 +80,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut connection = redis::Client::open(&*url)?.get_multiplexed_async_connection().await?;
     let limiter = Limiter::new(RedisStore::open(&url)?, limit!("gcra 1/min burst 20"))
         .with_prefix("taken-over")?;
-    let interval = Duration::from_secs(60);
+    let older_limit = (20, Duration::from_secs(60));
     for (older, id) in [(Older::RedisRate, "project:123"), (Older::RedisCell, "user123")] {
         // As long as the older limiter's keys last: here 20 minutes after the last call to it.
-        take_over(&mut connection, &limiter, older, id, interval).await?;
+        take_over(&mut connection, &limiter, older, id, older_limit).await?;
         let decision = limiter.try_acquire(id, 1).await?;
         println!("{id}: {:?}, {} left", decision.verdict, decision.remaining);
     }
