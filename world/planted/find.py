@@ -23,9 +23,9 @@ ROOT = HERE.parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 WORK = TARGET / "planted"
 
-# The first seeds of worlds of leaders and short jobs, and of those that ask for several ids: see `LEADERS`, `SEVERAL` and
-# `SEVERAL_STORED` in world/src. A bug that only they find is `of` them.
-FIRST = {"all": 0, "several": 10**14, "stored": 10**15, "leaders": 10**18}
+# The first seeds of worlds of leaders and short jobs, of those that ask for several ids, and with a cost for each part: see
+# `LEADERS`, `SEVERAL`, `SEVERAL_STORED` and `BY_PART` in world/src. A bug that only they find is `of` them.
+FIRST = {"all": 0, "several": 10**14, "stored": 10**15, "parts": 10**16, "leaders": 10**18}
 
 # Also in a crate that is without the standard library.
 SWITCH = '''
@@ -41,9 +41,7 @@ pub fn is_planted(bug: &str) -> bool {
 # Files whose await points no job can reach: what only forwards to a store of a type that is known at run time, what
 # blocks, other runtimes, what tests and observers are given.
 NOT_REACHED = ("any_store.rs", "blocking/", "runtime/tokio", "runtime/smol", "runtime/async_std", "testing/", "observer/",
-               "observed.rs", "doc_examples.rs", "tests.rs",
-               # No world asks by part yet: the README says so.
-               "verbs_by_part.rs")
+               "observed.rs", "doc_examples.rs", "tests.rs")
 
 # Points at which nothing is dropped, each with its reason.
 EXCUSED = {
@@ -57,9 +55,6 @@ EXCUSED = {
     "runtime/mod.rs: std::future::pending().await": "a runtime of unit tests",
     "limiter/acquire_all.rs: self.all(requests, Some((request, window))).await":
         "its id is the caller's; the limiter's own ids are reached",
-    "limiter/held.rs: self.hold_for(id, Acquire::by_part(self.source.nominal(), cost)?, hold).await":
-        "no world asks by part",
-    "limiter/held.rs: self.settle(actual).await": "no world asks by part",
     "locks/guard.rs: std::future::pending::<()>().await;": "it ends with the wait around it, at which it is counted",
     "limiter/limit_source.rs: Ok(outcome) => self.settled(followed, store, key, command, outcome).await,":
         "a batch meets a stored calendar window that its default is not, and the process ends right then",

@@ -2,6 +2,7 @@
 
 use lockage_core::{Reservation, Settlement, Verdict};
 
+use super::by_part::{ByPart, as_cost};
 use super::judge::Oracle;
 use super::plan::What;
 use super::play::limiter_key;
@@ -20,12 +21,12 @@ impl<'w> Now<'w> {
 }
 
 impl Oracle for Now<'_> {
-    fn would_deny(&self, key: &str, cost: u64) -> bool {
-        self.keys.peek(key, cost, self.now_us).verdict != Verdict::Allowed
+    fn would_deny(&self, key: &str, cost: ByPart) -> bool {
+        self.keys.peek(key, as_cost(cost), self.now_us).verdict != Verdict::Allowed
     }
 
-    fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement {
-        self.keys.settle(&limiter_key(id), reservation, actual, self.now_us)
+    fn settle(&self, id: usize, reservation: &Reservation, actual: ByPart) -> Settlement {
+        self.keys.settle(&limiter_key(id), reservation, as_cost(actual), self.now_us)
     }
 
     fn reservations(&self, id: usize) -> usize {

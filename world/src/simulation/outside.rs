@@ -6,6 +6,7 @@ use lockage_core::{Reservation, Settlement, Verdict};
 use lockage_oracle::envelope::bound_of_all;
 use serde::{Deserialize, Serialize};
 
+use super::by_part::ByPart;
 use super::judge::{Fault, Judge, Kind, Oracle, Seen, Times, fault};
 use super::plan::{Plan, What};
 
@@ -35,20 +36,22 @@ pub enum Told {
 impl From<Seen> for Told {
     fn from(seen: Seen) -> Self {
         match seen {
-            Seen::Decided { id, cost, since_us, decision, .. } => {
+            Seen::Decided { id, cost: [cost, _], since_us, decision, .. } => {
                 let is_admitted = decision.verdict == Verdict::Allowed;
                 Told::Decided { id, cost, since_us, is_admitted }
             }
             Seen::Lost { job, what, .. } => Told::Seen(Seen::Left { job, what }),
-            Seen::Settled { reservation, actual, settlement, .. } => match settlement {
-                Settlement::Settled { .. } | Settlement::Expired => Told::Settled {
-                    cost: reservation.cost,
-                    actual,
-                    is_settled: settlement != Settlement::Expired,
-                },
-                // The store knows nothing of it.
-                _ => Told::Seen(Seen::Quiet),
-            },
+            Seen::Settled { reservation, actual: [actual, _], settlement, .. } => {
+                match settlement {
+                    Settlement::Settled { .. } | Settlement::Expired => Told::Settled {
+                        cost: reservation.cost,
+                        actual,
+                        is_settled: settlement != Settlement::Expired,
+                    },
+                    // The store knows nothing of it.
+                    _ => Told::Seen(Seen::Quiet),
+                }
+            }
             Seen::Answered { .. } | Seen::CallEnds { .. } => Told::Seen(Seen::Quiet),
             seen => Told::Seen(seen),
         }
@@ -59,11 +62,11 @@ impl From<Seen> for Told {
 struct Unasked;
 
 impl Oracle for Unasked {
-    fn would_deny(&self, _key: &str, _cost: u64) -> bool {
+    fn would_deny(&self, _key: &str, _cost: ByPart) -> bool {
         true
     }
 
-    fn settle(&self, _id: usize, _reservation: &Reservation, _actual: u64) -> Settlement {
+    fn settle(&self, _id: usize, _reservation: &Reservation, _actual: ByPart) -> Settlement {
         Settlement::Unknown
     }
 
@@ -141,16 +144,17 @@ impl Outside {
                 self.admitted.entry(id).or_default().push((since_us, at_us, cost));
                 Ok(())
             }
-            Told::Decided { cost, .. } | Told::Seen(Seen::Failed { cost, is_unknown: false }) => {
+            Told::Decided { cost, .. }
+            | Told::Seen(Seen::Failed { cost: [cost, _], is_unknown: false }) => {
                 self.free += cost;
                 Ok(())
             }
-            Told::Seen(Seen::Asked { cost, .. }) => {
+            Told::Seen(Seen::Asked { cost: [cost, _], .. }) => {
                 self.asked += cost;
                 Ok(())
             }
             // Until the answer to the settlement, the lower cost may be charged.
-            Told::Seen(Seen::Settles { cost, actual }) => {
+            Told::Seen(Seen::Settles { cost: [cost, _], actual: [actual, _] }) => {
                 self.told -= cost.saturating_sub(actual);
                 Ok(())
             }
@@ -272,12 +276,12 @@ mod tests {
     fn charges_are_the_admitted_cost_and_any_of_the_unanswered() {
         let mut outside = outside("fixed-window 1000/day", true);
         for is_admitted in [true, true, false] {
-            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 2 })).unwrap();
+            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: [2; 2] })).unwrap();
             outside.told(1, Told::Decided { id: 0, cost: 2, since_us: 0, is_admitted }).unwrap();
         }
         // A request without an answer.
-        outside.told(2, Told::Seen(Seen::Asked { id: 0, cost: 3 })).unwrap();
-        outside.told(3, Told::Seen(Seen::Failed { cost: 3, is_unknown: true })).unwrap();
+        outside.told(2, Told::Seen(Seen::Asked { id: 0, cost: [3; 2] })).unwrap();
+        outside.told(3, Told::Seen(Seen::Failed { cost: [3; 2], is_unknown: true })).unwrap();
         let right = |charged| kind(outside.charges(charged));
         assert_eq!(
             [3, 4, 7, 8].map(right),
@@ -290,14 +294,14 @@ mod tests {
     fn a_reservation_is_charged_as_it_was_settled() {
         let charged = |keeps, told: &[Told], charged| {
             let mut outside = outside("fixed-window 1000/day", keeps);
-            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: 3 })).unwrap();
+            outside.told(0, Told::Seen(Seen::Asked { id: 0, cost: [3; 2] })).unwrap();
             let admitted = Told::Decided { id: 0, cost: 3, since_us: 0, is_admitted: true };
             outside.told(1, admitted).unwrap();
             told.iter().for_each(|told| outside.told(2, told.clone()).unwrap());
             kind(outside.charges(charged))
         };
         let (cost, actual) = (3, 1);
-        let settles = Told::Seen(Seen::Settles { cost, actual });
+        let settles = Told::Seen(Seen::Settles { cost: [cost; 2], actual: [actual; 2] });
         let settled = |is_settled| Told::Settled { cost, actual, is_settled };
         let (more, less) = (Some(Kind::ChargedTwice), Some(Kind::Uncharged));
         for (told, expected) in [

@@ -68,7 +68,8 @@ impl World<'_> {
             return true;
         }
         let calls_itself = |job: usize| match self.plan.jobs.get(job).map(|job| job.work) {
-            Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) => false,
+            Some(Work::Ask { verb: Verb::Acquire { .. }, second: None, .. }) => false,
+            Some(Work::Ask { verb: Verb::Acquire { .. }, .. }) if self.plan.options.batches => true,
             Some(Work::Ask { verb: Verb::All { .. }, .. }) => true,
             Some(Work::Ask { id: asked, .. }) => asked == id,
             _ => false,

@@ -11,10 +11,10 @@ use lockage::StoreError;
 use lockage_core::fenced::FencedPeek;
 use lockage_core::rw_lock::Mode;
 use lockage_core::{
-    AcquireEach, Adjust, AnyCommand, AnyOutcome, Command, Decision, Limit, LimitCommand, Peek,
-    Publish, RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored, StoredLimit,
-    StoredLimitOutcome, Timestamp, Turn, WithStoredLimit, key_beside, latch, lock, rw_lock,
-    semaphore,
+    AcquireEach, Adjust, AnyCommand, AnyOutcome, Command, Cost, Decision, Limit, LimitCommand,
+    Peek, Publish, RequestId, Reservation, Reserved, ScriptId, Settle, Settlement, Stored,
+    StoredLimit, StoredLimitOutcome, Timestamp, Turn, WithStoredLimit, key_beside, latch, lock,
+    rw_lock, semaphore,
 };
 use lockage_redis::Reply;
 use lockage_sim::store::{RespValue, SimError, SimStore};

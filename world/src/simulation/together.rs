@@ -62,7 +62,7 @@ impl World<'_> {
             let ran = (&ran.0, &ran.1, is_admitted);
             let left = self.ran_on_limiter(caller, (id, key, limit), ran, &before)?;
             if !is_admitted && left != before.1 {
-                let what = format!("{} remain of {key}, and then {left}", before.1);
+                let what = format!("{:?} remain of {key}, and then {left:?}", before.1);
                 return fault(Kind::Partly, what);
             }
         }

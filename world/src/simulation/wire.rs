@@ -9,6 +9,7 @@ use lockage_core::{
 
 use lockage_redis::Reply;
 
+use super::by_part::ByPart;
 use super::host::Answer;
 use super::jobs::{IDS, LOOKED_AT};
 use super::judge::{self, Fault, Need};
@@ -199,10 +200,10 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Returns the decision that a request of cost 1 on a limiter's key would get, and the permits that remain, also
-    /// behind a block.
-    pub(super) fn look(&self, limit: Limit, key: &str) -> (Decision, u64) {
-        let peeked = self.keys.peek_under(limit, key, 1, self.now_us);
+    /// Returns the decision that a request of cost 1 on a limiter's key would get, and the permits of each
+    /// part that remain, also behind a block.
+    pub(super) fn look(&self, limit: Limit, key: &str) -> (Decision, ByPart) {
+        let peeked = self.keys.peek_under(limit, key, 1.into(), self.now_us);
         let left = self.keys.left_under(&peeked, limit, key, self.now_us);
         (peeked, left)
     }
@@ -285,8 +286,8 @@ impl World<'_> {
         (from, sent_us, is_old): (From, u64, bool),
         (id, key, limit): (usize, &str, Limit),
         (command, outcome, converts): (&AnyCommand, &AnyOutcome, bool),
-        (before, left_before): &(Decision, u64),
-    ) -> Result<u64, Fault> {
+        (before, left_before): &(Decision, ByPart),
+    ) -> Result<ByPart, Fault> {
         let (after, left_after) = self.look(limit, key);
         self.judge.ran(&judge::Ran {
             id,

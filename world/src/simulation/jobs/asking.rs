@@ -1,5 +1,6 @@
 //! Programs that ask a limiter.
 
+mod by_part;
 mod reserving;
 
 use std::future::poll_fn;
@@ -13,6 +14,7 @@ use lockage::runtime::Runtime;
 use lockage::{Decision, Error, StoreError, Verdict};
 
 use super::{IDS, LONG, Life, micros};
+use crate::simulation::by_part::{ByPart, as_cost, each as each_part};
 use crate::simulation::judge::{Answer, Op, Seen};
 use crate::simulation::place::Place;
 use crate::simulation::plan::Verb;
@@ -58,25 +60,29 @@ impl<P: Place> Drop for AtEnd<'_, P> {
 struct Request {
     id: usize,
     op: Op,
-    cost: u64,
+    cost: ByPart,
     since_us: u64,
     deadline_us: Option<u64>,
 }
 
 impl<P: Place> Life<P> {
-    pub(super) async fn ask(&self, id: usize, cost: u64, verb: Verb) {
+    pub(super) async fn ask(&self, id: usize, cost: u64, second: Option<u64>, verb: Verb) {
         let since_us = self.place.now_us();
         let name = IDS[id];
-        let request = Request { id, op: Op::Acquire, cost, since_us, deadline_us: None };
+        let both = [cost, second.unwrap_or(cost)];
+        let request = Request { id, op: Op::Acquire, cost: both, since_us, deadline_us: None };
+        if second.is_some() {
+            return self.ask_by_part(request, verb).await;
+        }
         match verb {
             Verb::Acquire { wait_us: 0 } => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let _sharing = self.share(id, true);
                 let answer = self.call(self.limiter.try_acquire(name, cost), |it| it.origin).await;
                 self.decided(request, answer).await;
             }
             Verb::Acquire { wait_us } => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let _sharing = self.share(id, false);
                 let request = self.waits(request, wait_us);
                 let mut in_line = self.join(id);
@@ -88,7 +94,7 @@ impl<P: Place> Life<P> {
                 self.decided(request, answer).await;
             }
             Verb::Lazy { wait_us, for_us } => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let _sharing = self.share(id, false);
                 let request = self.waits(request, wait_us);
                 let mut in_line = self.join(id);
@@ -106,7 +112,7 @@ impl<P: Place> Life<P> {
                 self.decided(request, answer).await;
             }
             Verb::Once => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let random = || u128::from(self.runtime.random());
                 let named = RequestId::from_u128(random() << 64 | random());
                 let once = self.limiter.try_acquire_once(name, cost, named, LONG);
@@ -114,13 +120,13 @@ impl<P: Place> Life<P> {
                 self.decided(request, answer).await;
             }
             Verb::Each { more } => {
-                self.asks(id, cost + more);
+                self.asks(id, [cost + more; 2]);
                 let costs = [cost, more];
                 let each = self.limiter.try_acquire_each(name, &costs);
                 match self.call(each, |all| all[0].origin).await {
                     Ok(decisions) => {
                         for (cost, decision) in [cost, more].into_iter().zip(decisions) {
-                            self.tell(Request { cost, ..request }, false, &decision);
+                            self.tell(Request { cost: [cost; 2], ..request }, false, &decision);
                         }
                     }
                     Err(error) => self.failed("ask for each", &error),
@@ -129,13 +135,13 @@ impl<P: Place> Life<P> {
             Verb::Turn { is_cancelled } => self.take_turn(request, is_cancelled).await,
             Verb::Reserve { hold_us, actual } => {
                 let request = Request { op: Op::Reserve, ..request };
-                self.reserve(request, micros(hold_us), actual).await;
+                self.reserve(request, false, micros(hold_us), actual).await;
             }
-            Verb::All { more } => self.ask_for_all(request, more).await,
+            Verb::All { more } => self.ask_for_all(request, [more; 2]).await,
             Verb::Held { hold_us, for_us, is_dropped, actual } => {
                 let request = Request { op: Op::Reserve, ..request };
                 let spans = (micros(hold_us), micros(for_us));
-                self.ask_and_hold(request, spans, is_dropped, actual).await;
+                self.ask_and_hold(request, false, spans, is_dropped, actual).await;
             }
             Verb::Refund => {
                 let changing = self.changing(id, false);
@@ -146,7 +152,7 @@ impl<P: Place> Life<P> {
                 drop(changing);
             }
             Verb::Penalty => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let changing = self.changing(id, false);
                 self.adjusted(
                     Request { op: Op::Penalty, ..request },
@@ -155,7 +161,7 @@ impl<P: Place> Life<P> {
                 drop(changing);
             }
             Verb::TakeUpTo => {
-                self.asks(id, cost);
+                self.asks(id, both);
                 let changing = self.changing(id, false);
                 self.adjusted(
                     Request { op: Op::TakeUpTo, ..request },
@@ -165,13 +171,13 @@ impl<P: Place> Life<P> {
             }
             Verb::Block { for_us } => {
                 let changing = self.changing(id, true);
-                let request = Request { op: Op::Block, cost: for_us, ..request };
+                let request = Request { op: Op::Block, cost: [for_us; 2], ..request };
                 self.adjusted(request, self.limiter.block(name, micros(for_us)).await);
                 drop(changing);
                 self.runtime.sleep(micros(for_us / 2)).await;
                 let since_us = self.place.now_us();
                 let changing = self.changing(id, false);
-                let request = Request { op: Op::Unblock, cost: 0, since_us, ..request };
+                let request = Request { op: Op::Unblock, cost: [0; 2], since_us, ..request };
                 self.adjusted(request, self.limiter.unblock(name).await);
                 drop(changing);
             }
@@ -182,18 +188,18 @@ impl<P: Place> Life<P> {
             Verb::Reset => {
                 let changing = self.changing(id, true);
                 let answer = self.limiter.reset(name).await.map(Answer::Done);
-                self.answered(Request { op: Op::Reset, cost: 0, ..request }, answer);
+                self.answered(Request { op: Op::Reset, cost: [0; 2], ..request }, answer);
                 drop(changing);
             }
             Verb::Under => {
                 // A charge under the other limit converts the key, and so does the next call under
                 // the plan's.
-                self.asks(id, cost);
+                self.asks(id, both);
                 self.place.saw(Seen::AsksUnder { id, is_other: true });
                 let limiter = self.limiter.under(self.plan.other);
                 match self.call(limiter.try_acquire(name, cost), |it| it.origin).await {
                     Ok(decision) => self.tell(request, true, &decision),
-                    Err(error) => self.failed_call("ask under another limit", cost, &error),
+                    Err(error) => self.failed_call("ask under another limit", both, &error),
                 }
             }
             Verb::Store => self.store_limit(id, cost, since_us).await,
@@ -260,7 +266,7 @@ impl<P: Place> Life<P> {
         AtEnd { place: &self.place, seen: Seen::Changed { id, is_key } }
     }
 
-    fn asks(&self, id: usize, cost: u64) {
+    fn asks(&self, id: usize, cost: ByPart) {
         self.place.saw(Seen::Asked { id, cost });
     }
 
@@ -291,15 +297,18 @@ impl<P: Place> Life<P> {
     }
 
     /// Asks for two ids in one decision.
-    async fn ask_for_all(&self, request: Request, more: u64) {
+    async fn ask_for_all(&self, request: Request, more: ByPart) {
         let Request { id, cost, .. } = request;
         let each = [(id, cost), ((id + 1) % IDS.len(), more)];
         each.into_iter().for_each(|(id, cost)| self.asks(id, cost));
-        let requests = each.map(|(id, cost)| self.limiter.request(IDS[id], cost));
+        let requests = each.map(|(id, cost)| self.limiter.request(IDS[id], as_cost(cost)));
         let all = self.limiter.try_acquire_all(&requests);
         let all = match self.call(all, |all| all.decisions[0].origin).await {
             Ok(all) => all,
-            Err(error) => return self.failed_call("ask for all", cost + more, &error),
+            Err(error) => {
+                let both = each_part(cost, more, |one, other| one + other);
+                return self.failed_call("ask for all", both, &error);
+            }
         };
         for ((id, cost), decision) in each.into_iter().zip(&all.decisions) {
             // One that is not charged, because the other one is denied, is only looked at.
@@ -322,7 +331,7 @@ impl<P: Place> Life<P> {
                 (Op::SetLimitAfresh, false, stored.map(|()| true))
             }
         };
-        let request = Request { id, op, cost: 0, since_us, deadline_us: None };
+        let request = Request { id, op, cost: [0; 2], since_us, deadline_us: None };
         let is_stored = stored.is_ok();
         self.answered_under(request, is_other, stored.map(Answer::Done));
         drop(changing);

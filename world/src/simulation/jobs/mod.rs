@@ -20,6 +20,7 @@ use lockage::runtime::Runtime;
 use lockage::store::RecordError;
 use lockage::{Error, Fallback, Limiter, Locks, RetryStore, StoreError};
 
+use super::by_part::ByPart;
 use super::judge::Seen;
 use super::place::{Place, PlaceClock};
 use super::plan::{Circuit, FOREVER, Instead, Options, Plan, SERVERS, Unread, Verb, What, Work};
@@ -108,15 +109,15 @@ impl<P: Place> Life<P> {
         let is_loose = drawn.is_some_and(|job| job.is_loose);
         let moves_to = drawn.and_then(|job| job.moves_to);
         match work {
-            Work::Ask { id, cost, verb, times, every_us } => {
+            Work::Ask { id, cost, second, verb, times, every_us } => {
                 for _ in 0..times {
                     match verb {
                         // Requests for several ids at one time share a call.
                         Verb::Acquire { .. } if self.plan.options.batches => {
-                            let other = self.ask((id + 1) % IDS.len(), cost, verb);
-                            join(self.ask(id, cost, verb), other).await;
+                            let other = self.ask((id + 1) % IDS.len(), cost, second, verb);
+                            join(self.ask(id, cost, second, verb), other).await;
                         }
-                        _ => self.ask(id, cost, verb).await,
+                        _ => self.ask(id, cost, second, verb).await,
                     }
                     self.runtime.sleep(micros(every_us)).await;
                 }
@@ -153,11 +154,11 @@ impl<P: Place> Life<P> {
     }
 
     fn failed(&self, what: &str, error: &Error) {
-        self.failed_call(what, 0, error);
+        self.failed_call(what, [0; 2], error);
     }
 
     /// Reports an error, which only the store may cause.
-    fn failed_call(&self, what: &str, cost: u64, error: &Error) {
+    fn failed_call(&self, what: &str, cost: ByPart, error: &Error) {
         let is_unknown = match error {
             Error::Store(StoreError::NotDone(_)) => false,
             Error::Store(StoreError::Unknown(_))

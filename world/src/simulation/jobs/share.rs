@@ -7,6 +7,7 @@ use lockage::{Key, StoreError};
 use lockage_core::{Command, Limit, Peek};
 use lockage_memory::MemoryStore;
 
+use crate::simulation::by_part::{ByPart, each, remaining};
 use crate::simulation::judge::Seen;
 use crate::simulation::place::{Place, PlaceClock};
 use crate::simulation::store::bounded;
@@ -24,10 +25,10 @@ impl<P: Place> Share<P> {
         Share { limit, store, place: place.clone() }
     }
 
-    /// Returns the permits that remain of the share.
-    fn left(&self, key: &Key) -> Result<u64, StoreError> {
+    /// Returns the permits of each part that remain of the share.
+    fn left(&self, key: &Key) -> Result<ByPart, StoreError> {
         let peek = Peek::new(bounded(self.limit, self.place.time_of_day()), 1);
-        Ok(self.store.execute(key, &peek, Duration::MAX)?.remaining)
+        Ok(remaining(&self.store.execute(key, &peek, Duration::MAX)?))
     }
 }
 
@@ -40,8 +41,8 @@ impl<P: Place> BlockingStore for Share<P> {
     ) -> Result<C::Outcome, StoreError> {
         let before = self.left(key)?;
         let outcome = self.store.execute(key, command, patience)?;
-        let cost = before.saturating_sub(self.left(key)?);
-        if let Some(id) = limiter_of(key.as_str()).filter(|_| cost > 0) {
+        let cost = each(before, self.left(key)?, u64::saturating_sub);
+        if let Some(id) = limiter_of(key.as_str()).filter(|_| cost != [0; 2]) {
             self.place.saw(Seen::Shared { id, cost, clock_us: self.place.clock_us() });
         }
         Ok(outcome)

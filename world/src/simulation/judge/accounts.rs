@@ -1,6 +1,7 @@
 //! The admissions of limiters, compared with the charges of their store.
 
 mod ran;
+mod unsure;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +12,12 @@ use super::asked::{Limits, Op};
 use super::exempt::{Exempt, Exemptions};
 use super::local::{Ages, Local};
 use super::{Fault, Kind, Life, Oracle, fault};
+use crate::simulation::by_part::{ByPart, add, is_within, remaining};
 use crate::simulation::jobs::IDS;
 use crate::simulation::plan::{Instead, Plan, Verb};
 pub(in crate::simulation) use ran::Ran;
 use ran::{Epoch, within};
+use unsure::Unsure;
 
 pub(in crate::simulation) struct Accounts {
     limit: Limit,
@@ -38,8 +41,6 @@ pub(in crate::simulation) struct Accounts {
     ends_limits: bool,
     /// Until when the store forgets something, or its clock was set.
     shaken_us: Option<u64>,
-    /// How long after ids were forgotten copies of a request may be charged.
-    copies_us: u64,
     ages: Ages,
     is_calm: bool,
     shows_circuit: bool,
@@ -51,26 +52,23 @@ pub(in crate::simulation) struct Accounts {
     locals: BTreeMap<(Life, usize), Local>,
     /// The cost that was denied or surely not charged, and the charges that may rightly be
     /// repetitions.
-    not_done: u64,
-    excused: u64,
-    /// Until when a request may be charged twice.
-    unsure_until_us: u64,
-    /// How many callers of each life wait. Each may repeat the request of a call without an answer.
-    waiting: BTreeMap<Life, u32>,
+    not_done: ByPart,
+    excused: ByPart,
+    unsure: Unsure,
     /// The share of each life of a node, for each id.
     shares: BTreeMap<(Life, usize), Share>,
 }
 
 #[derive(Default)]
 struct Account {
-    asked: u64,
+    asked: ByPart,
     /// The cost that may have been requested ahead.
     ahead: u64,
     /// The cost that callers saw admitted.
-    told: u64,
+    told: ByPart,
     /// The cost that the store has charged.
-    charged: u64,
-    excused: u64,
+    charged: ByPart,
+    excused: ByPart,
     /// The ids of requests that were denied.
     denied: BTreeSet<Vec<u8>>,
     answers: Answers,
@@ -83,8 +81,8 @@ struct Account {
 /// The charges of a share, by its clock, and the cost that callers saw it admit.
 #[derive(Default)]
 struct Share {
-    charges: Vec<(u64, i128)>,
-    told: i128,
+    charges: Vec<(u64, ByPart<i128>)>,
+    told: ByPart<i128>,
 }
 
 impl Accounts {
@@ -105,7 +103,6 @@ impl Accounts {
             is_shadow: plan.options.shadow,
             ends_limits: plan.options.stored.is_some_and(|stored| stored.keep_us.is_some()),
             shaken_us: None,
-            copies_us: 2 * plan.timeout_us,
             ages: Ages {
                 longest_us: plan.options.max_age_us.unwrap_or(u64::MAX / 2),
                 slack_us: plan.longest_call_us().unwrap_or(u64::MAX),
@@ -116,10 +113,9 @@ impl Accounts {
             ids: Default::default(),
             epochs: BTreeMap::new(),
             locals: BTreeMap::new(),
-            not_done: 0,
-            excused: 0,
-            unsure_until_us: 0,
-            waiting: BTreeMap::new(),
+            not_done: [0; 2],
+            excused: [0; 2],
+            unsure: Unsure::new(plan),
             shares: BTreeMap::new(),
         }
     }
@@ -127,7 +123,7 @@ impl Accounts {
     /// The store forgets something until then, or its clock was set.
     pub(super) fn shaken(&mut self, until_us: u64) {
         self.shaken_us = self.shaken_us.max(Some(until_us));
-        self.forgets(until_us);
+        self.unsure.forgets(until_us);
     }
 
     /// A replica has taken over, and for some nodes its primary goes on.
@@ -138,26 +134,17 @@ impl Accounts {
         self.epochs = of_latest.map(|((_, key), epoch)| ((true, key), epoch)).collect();
     }
 
-    /// Ids of requests were forgotten.
-    fn forgets(&mut self, now_us: u64) {
-        self.unsure_until_us = self.unsure_until_us.max(now_us + self.copies_us);
-    }
-
     /// A process has ended.
     pub(in crate::simulation) fn died(&mut self, life: Life, now_us: u64) {
-        if self.waiting.remove(&life).is_some_and(|waiting| waiting > 0) {
-            self.forgets(now_us);
-        }
+        self.unsure.died(life, now_us);
     }
 
     /// A caller begins or ends a wait.
     pub(super) fn waits(&mut self, life: Life, is_waiting: bool, now_us: u64) {
-        if self.fallback.is_none() {
-            return;
+        match is_waiting {
+            true => self.unsure.begins(life, now_us),
+            false => self.unsure.ends(life, now_us),
         }
-        let waiting = self.waiting.entry(life).or_default();
-        *waiting = if is_waiting { *waiting + 1 } else { waiting.saturating_sub(1) };
-        self.forgets(now_us);
     }
 
     /// A limiter begins or ends a change of a key, and forgets all that it knows of the key.
@@ -195,57 +182,54 @@ impl Accounts {
             Some(longest_us) if by_us > longest_us => {
                 fault(Kind::TooLong, format!("a wait for `{}` ends {by_us} us too late", IDS[id]))
             }
-            None if exempt.is(Exempt::StandsStill, by_us > self.copies_us / 2) => Ok(()),
+            None if exempt.is(Exempt::StandsStill, by_us > self.unsure.copies_us / 2) => Ok(()),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn asked(&mut self, id: usize, cost: u64) {
+    pub(super) fn asked(&mut self, id: usize, cost: ByPart) {
         let account = &mut self.ids[id];
-        account.asked += cost;
+        add(&mut account.asked, cost);
         account.ahead += self.ahead;
     }
 
     /// A request of this cost was denied or did not run: it is never charged.
     pub(super) fn not_done(
         &mut self,
-        cost: u64,
+        cost: ByPart,
         now_us: u64,
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
-        self.not_done += cost;
+        add(&mut self.not_done, cost);
         self.add_up(now_us, exempt)
-    }
-
-    /// Returns whether a request may be charged twice.
-    fn is_unsure(&self, now_us: u64) -> bool {
-        now_us < self.unsure_until_us || self.waiting.values().any(|it| *it > 0)
     }
 
     /// Checks that no more is charged than requested.
     fn add_up(&mut self, now_us: u64, exempt: &Exemptions) -> Result<(), Fault> {
-        let is_unsure = self.is_unsure(now_us);
-        let (mut charged_to_all, mut asked_by_all) = (0, 0);
-        for account in &mut self.ids {
-            let Account { asked, ahead, charged, excused, .. } = account;
-            let asked = *asked + *ahead;
-            (charged_to_all, asked_by_all) = (charged_to_all + *charged, asked_by_all + asked);
-            let excess = charged.saturating_sub(asked + *excused);
+        let is_unsure = self.unsure.is(now_us);
+        for part in 0..2 {
+            let (mut charged_to_all, mut asked_by_all) = (0, 0);
+            for account in &mut self.ids {
+                let (charged, asked) = (account.charged[part], account.asked[part] + account.ahead);
+                (charged_to_all, asked_by_all) = (charged_to_all + charged, asked_by_all + asked);
+                let excess = charged.saturating_sub(asked + account.excused[part]);
+                if excess > 0 && !exempt.is(Exempt::IdsForgotten, is_unsure) {
+                    let what = format!("{charged} are charged, and {asked} were asked for");
+                    return fault(Kind::ChargedTwice, what);
+                }
+                account.excused[part] += excess;
+            }
+            let not_done = self.not_done[part];
+            let explained = asked_by_all + self.excused[part];
+            let excess = (charged_to_all + not_done).saturating_sub(explained);
             if excess > 0 && !exempt.is(Exempt::IdsForgotten, is_unsure) {
-                let what = format!("{charged} are charged, and {asked} were asked for");
+                let what = format!(
+                    "{charged_to_all} are charged, of {asked_by_all}, and {not_done} are denied or not done"
+                );
                 return fault(Kind::ChargedTwice, what);
             }
-            *excused += excess;
+            self.excused[part] += excess;
         }
-        let excess = (charged_to_all + self.not_done).saturating_sub(asked_by_all + self.excused);
-        if excess > 0 && !exempt.is(Exempt::IdsForgotten, is_unsure) {
-            let not_done = self.not_done;
-            let what = format!(
-                "{charged_to_all} are charged, of {asked_by_all}, and {not_done} are denied or not done"
-            );
-            return fault(Kind::ChargedTwice, what);
-        }
-        self.excused += excess;
         Ok(())
     }
 
@@ -260,7 +244,8 @@ impl Accounts {
         if let (Op::TakeUpTo, Answer::Adjusted(adjusted)) = (told.op, answer)
             && self.is_denial_final
         {
-            self.not_done(told.cost.saturating_sub(adjusted.amount), told.now_us, exempt)?;
+            let not_taken = told.cost.map(|cost| cost.saturating_sub(adjusted.amount));
+            self.not_done(not_taken, told.now_us, exempt)?;
         }
         Ok(())
     }
@@ -299,8 +284,13 @@ impl Accounts {
                 let ahead = if charges && told.op == Op::Acquire { self.ahead } else { 0 };
                 let answer = Answer::Decision(decision.clone());
                 taken = self.ids[told.id].answers.take(told, answer, ahead, self.is_shadow)?;
-                let admitted = if verdict == Verdict::Allowed { told.cost + taken.more } else { 0 };
-                let fits = decision.remaining.max(admitted);
+                let is_admitted = verdict == Verdict::Allowed;
+                let admitted = told.cost.map(|cost| cost + taken.more);
+                let room = match decision.is_blocked() {
+                    true => [decision.remaining; 2],
+                    false => remaining(decision),
+                };
+                let fits = [room, if is_admitted { admitted } else { [0; 2] }];
                 let is_stored = self.is_stored;
                 let local = self.local(told.life, told.id);
                 // A denial for lack of an early turn means nothing to callers that take a later
@@ -346,13 +336,13 @@ impl Accounts {
         let denial = local.known(told, decision, self.is_stored, self.ages)?;
         let account = &self.ids[told.id];
         let since = |at_us: Option<u64>| at_us.is_some_and(|at_us| denial.at_us <= at_us);
-        let is_changed = since(account.loosened_us) || denial.is_foreign || self.ends_limits;
+        let is_changed = since(account.loosened_us) || self.ends_limits;
         let is_excused = exempt.is(Exempt::Shaken, since(self.shaken_us))
             || exempt.is(Exempt::ChangedSince, is_changed)
             || exempt.is(Exempt::StoodStill, told.polled_us < told.now_us)
             || denial.is_other;
         if !is_excused && !store.would_deny(&denial.key, told.cost) {
-            let what = format!("a cost of {} would be admitted", told.cost);
+            let what = format!("a cost of {:?} would be admitted", told.cost);
             return fault(Kind::FalseDenial, what);
         }
         Ok(())
@@ -360,10 +350,10 @@ impl Accounts {
 
     fn admitted(&mut self, told: &Told) -> Result<(), Fault> {
         let account = &mut self.ids[told.id];
-        account.told += told.cost;
-        if account.told > account.charged {
+        add(&mut account.told, told.cost);
+        if !is_within(account.told, account.charged) {
             let Account { told, charged, .. } = account;
-            let what = format!("{told} are told to be admitted, and {charged} are charged");
+            let what = format!("{told:?} are told to be admitted, and {charged:?} are charged");
             return fault(Kind::Uncharged, what);
         }
         Ok(())
@@ -396,12 +386,15 @@ impl Accounts {
                     && !exempt.is(Exempt::LimitOfShare, self.is_stored || told.is_other) =>
             {
                 let share = self.shares.entry((told.life, told.id)).or_default();
-                share.told += i128::from(told.cost);
-                let charged: i128 = share.charges.iter().map(|(_, cost)| cost).sum();
-                if share.told > charged {
-                    let what =
-                        format!("{} are told to be admitted by a share of {charged}", share.told);
-                    return fault(Kind::Uncharged, what);
+                for (part, cost) in told.cost.into_iter().enumerate() {
+                    share.told[part] += i128::from(cost);
+                    let (told, charges) = (share.told[part], &share.charges);
+                    let charged: i128 = charges.iter().map(|(_, charged)| charged[part]).sum();
+                    if told > charged {
+                        let what =
+                            format!("{told} are told to be admitted by a share of {charged}");
+                        return fault(Kind::Uncharged, what);
+                    }
                 }
                 Ok(())
             }
@@ -413,17 +406,17 @@ impl Accounts {
     pub(super) fn shared(
         &mut self,
         of: (Life, usize),
-        cost: u64,
+        cost: ByPart,
         clock_us: u64,
         exempt: &Exemptions,
     ) -> Result<(), Fault> {
         let charges = &mut self.shares.entry(of).or_default().charges;
-        charges.push((clock_us, i128::from(cost)));
+        charges.push((clock_us, cost.map(i128::from)));
         // Neither limit knows the usage that the other has forgotten: no envelope holds for a key
         // that alternates between both.
         match self.limit.share(self.nodes) {
             _ if exempt.is(Exempt::LimitOfShare, !self.is_one_limit) => Ok(()),
-            Ok(share) => within(share.parts(), charges.iter().rev().copied()),
+            Ok(share) => within(share.parts(), charges),
             Err(_) => fault(Kind::Envelope, "there is no share".to_owned()),
         }
     }
@@ -433,9 +426,9 @@ impl Accounts {
     pub(super) fn is_settled(
         &self,
         (id, since_us): (usize, u64),
-        actual: u64,
+        actual: ByPart,
         told: &Settlement,
-        store: impl Fn(u64) -> Settlement,
+        store: impl Fn(ByPart) -> Settlement,
         exempt: &Exemptions,
     ) -> bool {
         let since = |at_us: Option<u64>| at_us.is_some_and(|at_us| since_us <= at_us);
@@ -444,7 +437,8 @@ impl Accounts {
         {
             return true;
         }
-        let is_open = || matches!(store(actual + 1), Settlement::Settled { .. });
+        let another = actual.map(|cost| cost + 1);
+        let is_open = || matches!(store(another), Settlement::Settled { .. });
         match told {
             Settlement::Settled { .. } => store(actual) != Settlement::AlreadySettled && !is_open(),
             Settlement::Expired => !is_open(),

@@ -10,6 +10,7 @@ use lockage_core::{
 
 use super::asked::Op;
 use super::{Fault, Kind, Life, fault};
+use crate::simulation::by_part::{ByPart, each};
 
 /// The answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +94,7 @@ pub(super) struct Given {
     /// The process that asked.
     pub(super) life: Life,
     pub(super) op: Op,
-    pub(super) cost: u64,
+    pub(super) cost: ByPart,
     is_other: bool,
     /// The answer without the parts that are the caller's own.
     answer: Answer,
@@ -103,7 +104,7 @@ pub(super) struct Given {
 impl Given {
     pub(super) fn new(
         (at_us, sent_us, life): (u64, u64, Life),
-        (op, cost): (Op, u64),
+        (op, cost): (Op, ByPart),
         is_other: bool,
         mut answer: Answer,
     ) -> Self {
@@ -128,7 +129,7 @@ pub(super) struct Told {
     pub(super) life: Life,
     pub(super) id: usize,
     pub(super) op: Op,
-    pub(super) cost: u64,
+    pub(super) cost: ByPart,
     /// Whether it is under the other limit, not the plan's.
     pub(super) is_other: bool,
     /// Whether the caller has waited for its turn.
@@ -168,7 +169,7 @@ impl Claim {
         // It has waited for its turn, by a clock that may be fast.
         let span_us = given.turn_us - given.turn_us / 1000;
         let has_waited = told.waits && turn_us == 0 && told.now_us >= given.at_us + span_us;
-        let more = given.cost.checked_sub(told.cost);
+        let more = more_than(told.cost, given.cost);
         (told.since_us..=told.now_us).contains(&given.at_us)
             && given.life == told.life
             && (given.op, given.is_other) == (told.op, told.is_other)
@@ -207,16 +208,17 @@ impl Answers {
         let Some(given) = self.find(&claim, &mut Vec::new()) else {
             let Told { op, cost, .. } = told;
             let (answer, turn) = (&claim.answer, Duration::from_micros(turn_us));
-            return fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost}"));
+            return fault(Kind::Untold, format!("{answer:?} in {turn:?} to {op:?} of {cost:?}"));
         };
         let alike = self.instead_of(&given).filter(|other| claim.is(other));
         let alike: Vec<&Given> = alike.collect();
-        let most = |of: fn(&Given) -> u64| alike.iter().map(|it| of(it)).fold(of(&given), u64::max);
+        let most =
+            |of: &dyn Fn(&Given) -> u64| alike.iter().map(|it| of(it)).fold(of(&given), u64::max);
         let taken = Taken {
             at_us: given.at_us,
-            latest_us: most(|it| it.at_us),
-            sent_us: most(|it| it.sent_us),
-            more: most(|it| it.cost) - told.cost,
+            latest_us: most(&|it| it.at_us),
+            sent_us: most(&|it| it.sent_us),
+            more: most(&|it| more_than(told.cost, it.cost).unwrap_or_default()),
         };
         self.taken.push((given, claim));
         Ok(taken)
@@ -259,6 +261,12 @@ impl Answers {
     }
 }
 
+/// Returns how much more is given, if that is the same for all parts.
+fn more_than(told: ByPart, given: ByPart) -> Option<u64> {
+    let [more, other] = each(given, told, u64::checked_sub);
+    more.filter(|_| more == other)
+}
+
 /// Returns whether both answers are the same. The `remaining` of an admission that took permits
 /// ahead may also count those.
 fn is_same(given: &Answer, told: &Answer, more: u64, ahead: u64) -> bool {
@@ -286,7 +294,7 @@ mod tests {
         for (at_us, sent_us) in [(20, 19), (30, 5), (35, 4)] {
             answers.give(Given::new(
                 (at_us, sent_us, (0, 0)),
-                (Op::Reset, 0),
+                (Op::Reset, [0; 2]),
                 false,
                 Answer::Done(true),
             ));
@@ -296,7 +304,7 @@ mod tests {
                 life: (0, 0),
                 id: 0,
                 op: Op::Reset,
-                cost: 0,
+                cost: [0; 2],
                 is_other: false,
                 waits: false,
                 since_us,

@@ -3,6 +3,8 @@
 use lockage_core::{AnyCommand, Command, Limit, Peek, ScriptId};
 use serde::{Deserialize, Serialize};
 
+use crate::simulation::by_part::{ByPart, costs_of};
+
 /// An operation of a limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is the verb of its name
@@ -50,9 +52,8 @@ impl Op {
 /// A command, as far as the judge knows it.
 pub(in crate::simulation) struct Asked {
     pub(super) op: Op,
-    /// One number for each decision: a cost, the actual one of a settlement, or a span in
-    /// microseconds.
-    pub(super) costs: Vec<u64>,
+    /// One for each decision: its cost, the actual one of a settlement, or a span in microseconds.
+    pub(super) costs: Vec<ByPart>,
     /// Whether it names the other limit, not the plan's.
     pub(super) is_other: bool,
     /// The id of an acquire, as text; empty without one.
@@ -73,7 +74,7 @@ impl Asked {
         if is_followed {
             arguments.pop();
         }
-        let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
+        let cost = |text: &[u8]| Some(costs_of(&std::str::from_utf8(text).ok()?.parse().ok()?));
         let (op, limit, costs) = match call.script() {
             ScriptId::LimiterAcquire => {
                 let (before, costs) = arguments.split_at(arguments.len() - answers.max(1));
@@ -110,7 +111,7 @@ impl Asked {
             }
             _ => return None,
         };
-        let costs = costs.iter().filter_map(|cost| number(cost)).collect();
+        let costs = costs.iter().filter_map(|text| cost(text)).collect();
         let request = if op == Op::Acquire { arguments[0].to_vec() } else { Vec::new() };
         Some(Asked { op, costs, is_other: !is_followed && limits.is_other(limit), request })
     }

@@ -34,8 +34,7 @@ exemptions! {
     ChangedSince: "D1: something was given back, or the limit changed, since a cached denial: another process cannot know";
     StoodStill: "D1: a process stood still between a cached denial and its caller: judged by its age alone";
     KeyForgotten: "E1 to E8: a key was forgotten by a failover or a clock that was set, or was adjusted before or while its clock was set back: it is charged anew from there";
-    PlacesBesideRates: "E9: places beside a rate: a settlement gives back places and charges the rate, and accounts have one number";
-    IdsForgotten: "D11: within two timeouts after ids were forgotten, or a waiting caller went on after a fallback's denial";
+    IdsForgotten: "D11: within two timeouts after ids were forgotten, or while those wait that waited then, or went on after a fallback's denial";
     CircuitUnseen: "D17: the fallback answers where not all calls are seen that its circuit breaker counts";
     StandsStill: "D10: a call took long in a world in which processes stand still";
     LimitOfShare: "a fallback's share of a limit that is stored, or not the plan's";

@@ -268,6 +268,7 @@ mod tests {
     use lockage_core::{AnyOutcome, Reservation, Settlement, Timestamp, lock};
 
     use super::*;
+    use crate::simulation::by_part::ByPart;
     use crate::simulation::store::{LOCK, OTHER};
 
     const WELL_US: u64 = 100;
@@ -279,11 +280,11 @@ mod tests {
     struct Store(Option<What>);
 
     impl Oracle for Store {
-        fn would_deny(&self, _: &str, _: u64) -> bool {
+        fn would_deny(&self, _: &str, _: ByPart) -> bool {
             unreachable!()
         }
 
-        fn settle(&self, _: usize, _: &Reservation, _: u64) -> Settlement {
+        fn settle(&self, _: usize, _: &Reservation, _: ByPart) -> Settlement {
             unreachable!()
         }
 

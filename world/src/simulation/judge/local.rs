@@ -9,13 +9,14 @@ use lockage_core::{Decision, DenialReason, Verdict};
 use super::accounts::Ran;
 use super::answers::{Taken, Told};
 use super::{Fault, Kind, fault};
+use crate::simulation::by_part::{ByPart, is_within, most};
 
 /// The knowledge of one life of a node about an id.
 #[derive(Default)]
 pub(super) struct Local {
     denials: Vec<Denial>,
     /// How many denials of a cost at a time no caller has got yet: equal ones cannot be distinguished.
-    unread: BTreeMap<(u64, u64), usize>,
+    unread: BTreeMap<(ByPart, u64), usize>,
     /// When it last changed the id by itself: earlier answers are out of date.
     changed_us: u64,
     /// When it last changed all of the id, and dropped permits.
@@ -28,11 +29,9 @@ pub(super) struct Local {
 pub(super) struct Denial {
     pub(super) key: String,
     pub(super) is_other: bool,
-    /// Whether the key was still charged under another limit.
-    pub(super) is_foreign: bool,
     pub(super) at_us: u64,
     sent_us: u64,
-    cost: u64,
+    cost: ByPart,
     limit: u64,
     reason: DenialReason,
     /// How long it lasts, and the times to the turn and the reset.
@@ -103,8 +102,8 @@ fn at_most(span_us: u64) -> u64 {
 impl Denial {
     pub(super) fn of(
         decision: &Decision,
-        cost: u64,
-        (is_other, is_foreign): (bool, bool),
+        cost: ByPart,
+        is_other: bool,
         ran: &Ran<'_>,
     ) -> Option<Self> {
         let Verdict::Denied { retry_after, reason } = decision.verdict else { return None };
@@ -112,7 +111,6 @@ impl Denial {
         Some(Denial {
             key: ran.key.to_owned(),
             is_other,
-            is_foreign,
             at_us: ran.now_us,
             sent_us: ran.sent_us,
             cost,
@@ -145,9 +143,9 @@ impl Denial {
         let is_denied = decision.shadow.unwrap_or(decision.verdict) != Verdict::Never;
         passed_us <= at_most(ages.longest_us)
             && (retry_us >= least_us || !is_denied)
-            && self.cost <= told.cost
+            && is_within(self.cost, told.cost)
             && self.limit == decision.limit
-            && decision.remaining == self.cost.saturating_sub(1)
+            && decision.remaining == most(self.cost).saturating_sub(1)
             && left_us[0] > 0
             && spans.iter().zip(&left_us).all(is_aged)
     }
@@ -172,7 +170,7 @@ impl Local {
     }
 
     /// A caller got a denial of the store. The limiter knows it once no equal one is on its way.
-    pub(super) fn learned(&mut self, cost: u64, at_us: u64) {
+    pub(super) fn learned(&mut self, cost: ByPart, at_us: u64) {
         if let Entry::Occupied(mut unread) = self.unread.entry((cost, at_us)) {
             *unread.get_mut() -= 1;
             if *unread.get() == 0 {
@@ -181,13 +179,19 @@ impl Local {
         }
     }
 
-    /// The store has room for `fits` under a limit: earlier denials no longer explain the denial of
-    /// a cost that fits.
-    pub(super) fn contradicted(&mut self, fits: u64, at_us: u64, is_of: impl Fn(bool) -> bool) {
+    /// The store has room for each of `fits` under a limit: earlier denials no longer explain the denial of a cost that
+    /// fits.
+    pub(super) fn contradicted(
+        &mut self,
+        fits: [ByPart; 2],
+        at_us: u64,
+        is_of: impl Fn(bool) -> bool,
+    ) {
         let unread = &self.unread;
         self.denials.retain(|known| {
             let is_unread = unread.contains_key(&(known.cost, known.at_us));
-            known.cost > fits || known.at_us >= at_us || is_unread || !is_of(known.is_other)
+            let is_room = fits.iter().any(|fits| is_within(known.cost, *fits));
+            !is_room || known.at_us >= at_us || is_unread || !is_of(known.is_other)
         });
     }
 
@@ -219,7 +223,7 @@ impl Local {
             Some(denial) => Ok(denial),
             None => {
                 let cost = told.cost;
-                let what = format!("the store has told nothing by which {cost} has {decision:?}");
+                let what = format!("the store has told nothing by which {cost:?} has {decision:?}");
                 fault(Kind::FalseDenial, what)
             }
         }
@@ -262,17 +266,18 @@ impl Local {
             ahead.iter().filter(|ahead| ahead.is_held(*time)).map(|ahead| ahead.left(*time)).sum()
         };
         let left = times.iter().map(left).max().unwrap_or_default();
-        let mut cost = told.cost;
+        // No permits ahead are of a cost by part.
+        let [asked, _] = told.cost;
+        let mut cost = asked;
         let is_held = |ahead: &&mut Ahead| times.iter().any(|time| ahead.is_held(*time));
         for ahead in ahead.iter_mut().map(|ahead| &mut **ahead).filter(is_held) {
             let spent = cost.min(ahead.left);
             (cost, ahead.left) = (cost - spent, ahead.left - spent);
             ahead.spent.push((now_us, spent));
         }
-        if cost > 0 || remaining + told.cost > left {
-            let Told { cost: spent, .. } = told;
+        if cost > 0 || remaining + asked > left {
             let what =
-                format!("{spent} of {left} permits ahead, {cost} too many; {remaining} remain");
+                format!("{asked} of {left} permits ahead, {cost} too many; {remaining} remain");
             return fault(Kind::SpentLate, what);
         }
         Ok(())
@@ -292,7 +297,7 @@ mod tests {
             life: (0, 0),
             id: 0,
             op: Op::Acquire,
-            cost: COST,
+            cost: [COST; 2],
             is_other: false,
             waits: false,
             since_us,

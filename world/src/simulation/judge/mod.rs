@@ -20,6 +20,7 @@ mod waits;
 
 use lockage_core::{AnyCommand, Decision, Origin, Reservation, Settlement, Verdict};
 
+use super::by_part::ByPart;
 use super::jobs::IDS;
 use super::plan::{Plan, What};
 use accounts::Accounts;
@@ -68,10 +69,10 @@ impl Times {
 /// The store's answers of this moment.
 pub(super) trait Oracle {
     /// Returns whether the store would deny a request for a key.
-    fn would_deny(&self, key: &str, cost: u64) -> bool;
+    fn would_deny(&self, key: &str, cost: ByPart) -> bool;
 
     /// Returns the answer to the settlement of a reservation with this cost.
-    fn settle(&self, id: usize, reservation: &Reservation, actual: u64) -> Settlement;
+    fn settle(&self, id: usize, reservation: &Reservation, actual: ByPart) -> Settlement;
 
     /// Returns how many reservations of an id are kept.
     fn reservations(&self, id: usize) -> usize;
@@ -211,7 +212,7 @@ impl Judge {
                 let store = |actual| store.settle(id, &reservation, actual);
                 let of = (id, since_us);
                 if !self.accounts.is_settled(of, actual, &settlement, store, &self.exempt) {
-                    let what = format!("{reservation:?} with {actual}: {settlement:?}");
+                    let what = format!("{reservation:?} with {actual:?}: {settlement:?}");
                     return fault(Kind::Unsettled, what);
                 }
             }

@@ -5,6 +5,7 @@ use lockage_core::{Decision, Origin, Reservation, Settlement};
 use serde::{Deserialize, Serialize};
 
 use super::{Answer, HolderAnswer, LatchChange, Op};
+use crate::simulation::by_part::ByPart;
 use crate::simulation::plan::What;
 
 /// A report of a program: an answer, or an action. All but decisions and losses can be serialized.
@@ -14,7 +15,7 @@ pub enum Seen {
     /// It asks for this cost, or for more of it.
     Asked {
         id: usize,
-        cost: u64,
+        cost: ByPart,
     },
     /// It asks right now, and no other job of its process asks for this id.
     Alone {
@@ -26,7 +27,7 @@ pub enum Seen {
     Decided {
         id: usize,
         op: Op,
-        cost: u64,
+        cost: ByPart,
         since_us: u64,
         left_us: Option<u64>,
         /// Whether it asked under the other limit, not the plan's.
@@ -38,7 +39,7 @@ pub enum Seen {
     Answered {
         id: usize,
         op: Op,
-        cost: u64,
+        cost: ByPart,
         since_us: u64,
         is_other: bool,
         answer: Box<Answer>,
@@ -46,7 +47,7 @@ pub enum Seen {
     /// The share of its process has charged this, by its own clock.
     Shared {
         id: usize,
-        cost: u64,
+        cost: ByPart,
         clock_us: u64,
     },
     /// It waits in line behind all callers of its process that joined before it.
@@ -100,8 +101,8 @@ pub enum Seen {
     },
     /// It begins to settle a reservation of this cost with the actual one.
     Settles {
-        cost: u64,
-        actual: u64,
+        cost: ByPart,
+        actual: ByPart,
     },
     /// It got this answer to the settlement of a reservation with that cost.
     #[serde(skip)]
@@ -110,7 +111,7 @@ pub enum Seen {
         reservation: Reservation,
         /// When the reservation was requested.
         since_us: u64,
-        actual: u64,
+        actual: ByPart,
         settlement: Settlement,
     },
     /// No request was made to a limiter for as long as a reservation is kept.
@@ -262,7 +263,7 @@ pub enum Seen {
     },
     /// A call of this cost got no answer, or was refused by a store that is not well.
     Failed {
-        cost: u64,
+        cost: ByPart,
         is_unknown: bool,
     },
     Ended {

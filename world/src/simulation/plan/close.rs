@@ -45,7 +45,7 @@ impl Plan {
                 _ => (1, Verb::Acquire { wait_us: 0 }, self.timeout_us / 10),
             };
             let every_us = draw.between(every_us / 2, every_us);
-            job.work = Work::Ask { id: 0, cost, verb, times: 12, every_us };
+            job.work = Work::Ask { id: 0, cost, second: None, verb, times: 12, every_us };
             (job.node, job.at_us, job.polls) = (0, draw.between(0, self.timeout_us), None);
         }
     }
@@ -58,7 +58,7 @@ impl Plan {
         self.network = Network { lost: 250, ..self.network.alike() };
         for job in &mut self.jobs {
             let (verb, every_us) = (Verb::Acquire { wait_us: 0 }, draw.between(1, self.timeout_us));
-            job.work = Work::Ask { id: 0, cost: 1, verb, times: 4, every_us };
+            job.work = Work::Ask { id: 0, cost: 1, second: None, verb, times: 4, every_us };
             (job.at_us, job.polls) = (draw.between(0, 3 * self.timeout_us), None);
         }
         for _ in 0..4 {
@@ -85,7 +85,8 @@ impl Plan {
                 _ => Verb::Acquire { wait_us: 0 },
             };
             let every_us = draw.one_of(&[1, slow_us, 2 * slow_us]);
-            job.work = Work::Ask { id: index % 2, cost: 1, verb, times: 12, every_us };
+            job.work =
+                Work::Ask { id: index % 2, cost: 1, second: None, verb, times: 12, every_us };
             job.node %= self.ppm.len();
             job.at_us = if index == 0 { 0 } else { draw.between(0, 8) * SECOND / 4 };
             job.polls = (index > 0 && draw.chance(500)).then(|| draw.between(2, 4) as u32);
@@ -118,7 +119,8 @@ impl Plan {
                 _ => Verb::Acquire { wait_us },
             };
             let (cost, every_us) = (draw.one_of(&[1, 1, 2, large]), draw.one_of(&[0, 1, 10_000]));
-            job.work = Work::Ask { id: 0, cost: cost.min(large), verb, times: 4, every_us };
+            job.work =
+                Work::Ask { id: 0, cost: cost.min(large), second: None, verb, times: 4, every_us };
             job.node %= self.ppm.len();
             let later_us = draw.between(0, SECOND);
             job.at_us = draw.one_of(&[0, later_us]);
@@ -135,7 +137,14 @@ impl Plan {
         self.network = Network { least_us: slow_us / 2, most_us: slow_us, ..self.network.alike() };
         for job in &mut self.jobs {
             let (verb, every_us) = (Verb::Acquire { wait_us: 0 }, draw.one_of(&[0, 1, slow_us]));
-            job.work = Work::Ask { id: 0, cost: draw.one_of(&[1, 1, 2]), verb, times: 8, every_us };
+            job.work = Work::Ask {
+                id: 0,
+                cost: draw.one_of(&[1, 1, 2]),
+                second: None,
+                verb,
+                times: 8,
+                every_us,
+            };
             job.node = 0;
             job.at_us = draw.one_of(&[0, slow_us, SECOND]);
             job.polls = draw.chance(500).then(|| draw.between(1, 12) as u32);

@@ -5,8 +5,8 @@ use lockage_core::{Limit, REMEMBERED_REQUESTS};
 
 use super::limits::{calendar, limit_of};
 use super::{
-    End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS, SEVERAL,
-    Stored, Terms, Theme, Trouble, Verb, What, Work, Wrong,
+    BY_PART, End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS,
+    SEVERAL, Stored, Terms, Theme, Trouble, Verb, What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
 use crate::simulation::store::{CACHED, DONE, GATE, LOCK, PLACES, TABLE, VALUE};
@@ -19,6 +19,9 @@ impl Plan {
         plan.leave_idle(&mut Draw::new(seed, 20));
         if (SEVERAL..LEADERS).contains(&seed) {
             plan.ask_for_several(&mut Draw::new(seed, 23));
+        }
+        if (BY_PART..LEADERS).contains(&seed) {
+            plan.ask_by_part(&mut Draw::new(seed, 24));
         }
         if seed >= LEADERS {
             plan.elect(&mut Draw::new(seed, 21));
@@ -328,6 +331,7 @@ impl Plan {
         Work::Ask {
             id: usize::from(draw.chance(if self.options.batches { 500 } else { 300 })),
             cost,
+            second: None,
             verb,
             times: draw.between(1, 12) as u32,
             every_us: match draw.between(0, 4) {
@@ -351,7 +355,7 @@ impl Plan {
         let every_us = draw.one_of(&[0, 1, self.network.most_us, 10 * MILLI, 100 * MILLI]);
         let id = if self.options.batches { draw.between(0, 1) as usize } else { 0 };
         let (cost, times) = (draw.one_of(&[1, 1, 2, 3]), draw.between(1, 12) as u32);
-        Work::Ask { id, cost, verb, times, every_us }
+        Work::Ask { id, cost, second: None, verb, times, every_us }
     }
 
     fn hold(&self, what: What, draw: &mut Draw) -> Work {

@@ -1,6 +1,7 @@
 //! The parts of a world and its failures: all of it drawn from one seed.
 
 mod bounds;
+mod by_part;
 mod close;
 mod draw;
 mod leaders;
@@ -18,10 +19,10 @@ use std::fmt;
 use lockage_core::Limit;
 use serde::{Deserialize, Serialize};
 
+pub use by_part::BY_PART;
 pub use leaders::LEADERS;
 pub(super) use link::Link;
 use several::SEVERAL;
-pub use several::SEVERAL_STORED;
 pub(super) use work::End;
 pub use work::{Verb, What, Work};
 

@@ -117,7 +117,7 @@ impl Plan {
             let wait_us = draw.one_of(&[0, 0, 4 * SECOND]);
             let every_us = draw.one_of(&[0, 1, slow_us]);
             let (id, verb) = (0, Verb::Acquire { wait_us });
-            job.work = Work::Ask { id, cost: 1, verb, times: 8, every_us };
+            job.work = Work::Ask { id, cost: 1, second: None, verb, times: 8, every_us };
             job.at_us = draw.one_of(&[0, slow_us, SECOND]);
             job.polls = None;
         }

@@ -83,6 +83,7 @@ impl Plan {
             return Work::Ask {
                 id: draw.between(0, 1) as usize,
                 cost: draw.one_of(&[1, 1, 1, 2, 3]),
+                second: None,
                 verb: match theme {
                     Theme::Charges if draw.chance(300) => Verb::Reserve {
                         hold_us: draw.between(2 * timeout_us, 4 * timeout_us),

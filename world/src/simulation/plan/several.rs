@@ -7,7 +7,7 @@ use crate::simulation::draw::Draw;
 pub(super) const SEVERAL: u64 = 100_000_000_000_000;
 
 /// The first seed of worlds in which requests under stored limits may be decided together, too.
-pub const SEVERAL_STORED: u64 = 1_000_000_000_000_000;
+const SEVERAL_STORED: u64 = 1_000_000_000_000_000;
 
 impl Plan {
     /// Lets some requests be for both ids, and others last for a while.
@@ -69,7 +69,7 @@ impl Plan {
         let limit = format!("in-flight {} lease {lease_us}us", draw.between(1, 3));
         self.limit = limit.parse().expect("a limit");
         for job in &mut self.jobs {
-            if let Work::Ask { id, cost, verb, times, every_us } = &mut job.work {
+            if let Work::Ask { id, cost, verb, times, every_us, .. } = &mut job.work {
                 let (for_us, is_dropped) = (draw.between(1, 3 * lease_us), draw.chance(500));
                 *verb = Verb::Held { hold_us: lease_us, for_us, is_dropped, actual: None };
                 (*id, *cost, *times, *every_us) = (0, 1, 3, draw.one_of(&[0, 1, lease_us / 3]));

@@ -70,7 +70,7 @@ impl Plan {
             };
             let every_us = draw.one_of(&[0, 1, 10 * MILLI, 50 * MILLI, span_us]);
             let cost = draw.one_of(&[1, 1, 2, 3]);
-            job.work = Work::Ask { id: 0, cost, verb, times: 12, every_us };
+            job.work = Work::Ask { id: 0, cost, second: None, verb, times: 12, every_us };
             (job.node, job.at_us) = (job.node % nodes, draw.between(0, SECOND));
         }
     }
@@ -111,7 +111,7 @@ impl Plan {
                 self.timeout_us,
             ]);
             let id = draw.between(0, 1) as usize;
-            job.work = Work::Ask { id, cost: 1, verb, times: 12, every_us };
+            job.work = Work::Ask { id, cost: 1, second: None, verb, times: 12, every_us };
             job.at_us = draw.between(0, SECOND);
         }
     }

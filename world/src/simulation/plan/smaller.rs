@@ -94,12 +94,17 @@ const SAFE: [fn(&mut Link); 14] = [
 ];
 
 /// Simplifications of a job.
-const EASE: [fn(&mut Job); 8] = [
+const EASE: [fn(&mut Job); 9] = [
     |job| job.is_blind = false,
     |job| job.is_loose = false,
     |job| job.moves_to = None,
     |job| (job.polls, job.when_woken) = (None, false),
     |job| job.when_woken = false,
+    |job| {
+        if let Work::Ask { cost, second, .. } = &mut job.work {
+            (*cost, *second) = (1.max(*cost), None);
+        }
+    },
     |job| {
         if let Work::Ask { times, .. } | Work::Change { times, .. } = &mut job.work {
             *times = 1.max(*times / 2);

@@ -10,6 +10,8 @@ pub enum Work {
     Ask {
         id: usize,
         cost: u64,
+        /// The cost for the second part of the limit, if it has one of its own.
+        second: Option<u64>,
         verb: Verb,
         times: u32,
         every_us: u64,

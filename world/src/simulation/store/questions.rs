@@ -1,10 +1,11 @@
 //! The store's answers of this moment, without any change to it.
 
 use super::*;
+use crate::simulation::by_part::{ByPart, remaining};
 
 impl Keys<'_> {
     /// Returns the decision that a request of a limiter would get.
-    pub(in crate::simulation) fn peek(&self, key: &str, cost: u64, true_us: u64) -> Decision {
+    pub(in crate::simulation) fn peek(&self, key: &str, cost: Cost, true_us: u64) -> Decision {
         self.peek_under(self.limit, key, cost, true_us)
     }
 
@@ -13,27 +14,27 @@ impl Keys<'_> {
         &self,
         limit: Limit,
         key: &str,
-        cost: u64,
+        cost: Cost,
         true_us: u64,
     ) -> Decision {
         let (mut slots, now) = (self.slots_of(key), self.time(true_us));
-        self.run_on(&mut slots, (key, limit), now, |limit| Peek::new(limit, cost))
+        self.run_on(&mut slots, (key, limit), now, |limit| Peek::by_part(limit, cost))
     }
 
-    /// Returns the permits that remain on a key with this decision, also behind a block.
+    /// Returns the permits of each part that remain on a key with this decision, also behind a block.
     pub(in crate::simulation) fn left_under(
         &self,
         peeked: &Decision,
         limit: Limit,
         key: &str,
         true_us: u64,
-    ) -> u64 {
+    ) -> ByPart {
         if !peeked.is_blocked() {
-            return peeked.remaining;
+            return remaining(peeked);
         }
         let (mut slots, now) = (self.slots_of(key), self.time(true_us));
         _ = self.run_on(&mut slots, (key, limit), now, Adjust::unblock);
-        self.run_on(&mut slots, (key, limit), now, |limit| Peek::new(limit, 1)).remaining
+        remaining(&self.run_on(&mut slots, (key, limit), now, |limit| Peek::new(limit, 1)))
     }
 
     fn slots_of(&self, key: &str) -> Slots {
@@ -73,14 +74,14 @@ impl Keys<'_> {
         &self,
         key: &str,
         reservation: &Reservation,
-        actual: u64,
+        actual: Cost,
         true_us: u64,
     ) -> Settlement {
         // Limits for each client are on keys that begin with it.
         let own = self.slots.iter().filter(|(own, _)| own.starts_with(key));
         let mut all = own.filter(|(_, slots)| slots.has_beside(reservation.id));
         let Some((key, _)) = all.next() else { return Settlement::Unknown };
-        let (settle, now) = (Settle::new(self.limit, reservation, actual), self.time(true_us));
+        let (settle, now) = (Settle::by_part(self.limit, reservation, actual), self.time(true_us));
         match self.stored.filter(|_| key.matches(':').count() == 1) {
             Some(_) => match self.look(key, &WithStoredLimit::new(settle), now) {
                 StoredLimitOutcome::Done { outcome, .. } => outcome,

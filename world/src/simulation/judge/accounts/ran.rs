@@ -5,6 +5,7 @@ use lockage_oracle::config::Config;
 use lockage_oracle::envelope;
 
 use super::Accounts;
+use crate::simulation::by_part::{ByPart, add, each};
 use crate::simulation::judge::answers::{Answer, Given, answers, is_renewed};
 use crate::simulation::judge::asked::{Asked, Op};
 use crate::simulation::judge::exempt::{Exempt, Exemptions};
@@ -28,8 +29,8 @@ pub(in crate::simulation) struct Ran<'r> {
     pub(in crate::simulation) converts: bool,
     /// A peek of cost 1 right before it, under its limit.
     pub(in crate::simulation) before: &'r Decision,
-    /// The permits that remained right before and after it, also behind a block.
-    pub(in crate::simulation) left: [u64; 2],
+    /// The permits of each part that remained right before and after it, also behind a block.
+    pub(in crate::simulation) left: [ByPart; 2],
 }
 
 /// The charges of a key under one limit since its state was fresh, less the amounts given back.
@@ -37,7 +38,7 @@ pub(in crate::simulation) struct Ran<'r> {
 #[derive(Clone, Default)]
 pub(super) struct Epoch {
     is_other: bool,
-    charges: Vec<(u64, i128)>,
+    charges: Vec<(u64, ByPart<i128>)>,
     latest_us: u64,
     charged_us: u64,
     /// When it was last adjusted. An adjustment drops ended charges, and only some limits remember
@@ -69,12 +70,9 @@ impl Accounts {
             Given::new((ran.now_us, ran.sent_us, ran.life), (op, cost), asked.is_other, answer)
         };
         if op == Op::Peek && self.is_stored {
-            account.answers.give(given(Op::ReadLimit, 0, Answer::Limit(stored.map(Box::new))));
+            account.answers.give(given(Op::ReadLimit, [0; 2], Answer::Limit(stored.map(Box::new))));
         }
-        // Charges of a key under one limit are converted when it is charged under another one.
-        let epoch = self.epochs.get(&(ran.is_old, ran.key.to_owned()));
-        let is_foreign = epoch.is_some_and(|epoch| epoch.is_other != is_other);
-        let costs = asked.costs.iter().copied().chain(std::iter::repeat(0));
+        let costs = asked.costs.iter().copied().chain(std::iter::repeat([0; 2]));
         for (cost, answer) in costs.zip(&answers) {
             account.answers.give(given(op, cost, answer.clone()));
             if let Answer::Decision(decision) = answer
@@ -85,11 +83,14 @@ impl Accounts {
                 if !decision.is_allowed() {
                     account.denied.insert(asked.request.clone());
                 } else if self.ahead > 0 && account.denied.remove(&asked.request) {
-                    account.asked += cost.saturating_sub(self.ahead);
+                    add(&mut account.asked, cost.map(|cost| cost.saturating_sub(self.ahead)));
                 }
             }
+            // The denial of a peek, or of several requests together, answers no later request.
             if let Answer::Decision(decision) = answer
-                && let Some(denial) = Denial::of(decision, cost, (is_other, is_foreign), ran)
+                && op != Op::Peek
+                && ran.converts
+                && let Some(denial) = Denial::of(decision, cost, is_other, ran)
             {
                 self.locals.entry((ran.life, ran.id)).or_default().denied(denial);
             }
@@ -108,18 +109,27 @@ impl Accounts {
         let Ran { id, now_us, before, left: [left_before, left_after], .. } = *ran;
         let charged = match op {
             Op::Acquire | Op::Reserve | Op::TakeUpTo | Op::Penalty | Op::Settle => {
-                left_before.saturating_sub(left_after)
+                each(left_before, left_after, u64::saturating_sub)
             }
-            _ => 0,
+            _ => [0; 2],
+        };
+        let is_charged = charged != [0; 2];
+        let given_back = each(left_after, left_before, u64::saturating_sub);
+        // The amount is the most that any part gave back. A part may give back a fraction more than its permits show.
+        let of_parts = |amount: u64| match before.parts.is_empty() {
+            true => [amount; 2],
+            false => given_back.map(|back| amount.min(back + 1)),
         };
         let back = match &answers.first() {
-            Some(Answer::Adjusted(adjusted)) if op == Op::Refund => adjusted.amount,
-            Some(Answer::Settlement(Settlement::Settled { amount, .. })) if charged == 0 => *amount,
-            Some(Answer::Cancellation(_)) => left_after.saturating_sub(left_before),
-            _ => 0,
+            Some(Answer::Adjusted(adjusted)) if op == Op::Refund => of_parts(adjusted.amount),
+            Some(Answer::Settlement(Settlement::Settled { amount, .. })) => {
+                each(charged, of_parts(*amount), |more, back| if more > 0 { 0 } else { back })
+            }
+            Some(Answer::Cancellation(_)) => given_back,
+            _ => [0; 2],
         };
         let is_adjusted = answers.first().is_some_and(Answer::is_written);
-        let is_written = charged > 0 || is_adjusted;
+        let is_written = is_charged || is_adjusted;
         let forgets = op.forgets() && is_written;
         let epoch = self.epochs.entry((ran.is_old, ran.key.to_owned())).or_default();
         // A denial changes the limit of a key, too; a settlement that is refused, or came too late, does not.
@@ -131,7 +141,7 @@ impl Accounts {
             let is_other = if switches { is_other } else { epoch.is_other };
             *epoch = Epoch { is_other, ..Epoch::default() };
             self.ids[id].forgot_us = Some(now_us);
-            self.unsure_until_us = self.unsure_until_us.max(now_us + self.copies_us);
+            self.unsure.forgets(now_us);
         }
         if switches || op.loosens() {
             self.ids[id].loosened_us = Some(now_us);
@@ -150,22 +160,19 @@ impl Accounts {
         if is_moved {
             epoch.adjusted_us = epoch.adjusted_us.max(ran.clock_us);
         }
-        if charged == 0 && back == 0 {
+        if !is_charged && back == [0; 2] {
             return Ok(());
         }
         epoch.latest_us = epoch.latest_us.max(ran.clock_us);
         epoch.charged_us = now_us;
-        epoch.charges.push((epoch.latest_us, i128::from(charged) - i128::from(back)));
-        if charged > 0 {
-            let is_place = |part: &Limit| matches!(part, Limit::InFlight(_));
-            let is_beside = limit.parts().count() > 1 && limit.parts().any(|part| is_place(&part));
-            exempt.is(Exempt::PlacesBesideRates, is_beside);
-            let parts = limit.parts().filter(|part| !(is_beside && is_place(part)));
-            within(parts, epoch.charges.iter().rev().copied())?;
-            self.ids[id].charged += charged;
-            if exempt.is(Exempt::IdsForgotten, self.is_unsure(now_us)) {
-                self.ids[id].excused += charged;
-                self.excused += charged;
+        let change = each(charged, back, |charged, back| i128::from(charged) - i128::from(back));
+        epoch.charges.push((epoch.latest_us, change));
+        if is_charged {
+            within(limit.parts(), &epoch.charges)?;
+            add(&mut self.ids[id].charged, charged);
+            if exempt.is(Exempt::IdsForgotten, self.unsure.is(now_us)) {
+                add(&mut self.ids[id].excused, charged);
+                add(&mut self.excused, charged);
             }
             return self.add_up(now_us, exempt);
         }
@@ -176,10 +183,11 @@ impl Accounts {
 /// Checks E1 to E5, for all spans that end with the latest charge.
 pub(super) fn within(
     parts: impl Iterator<Item = Limit>,
-    latest_first: impl IntoIterator<Item = (u64, i128)> + Clone,
+    charges: &[(u64, ByPart<i128>)],
 ) -> Result<(), Fault> {
-    for part in parts {
+    for (place, part) in parts.enumerate() {
         let config = Config::from(part);
+        let latest_first = charges.iter().rev().map(|(at_us, charged)| (*at_us, charged[place]));
         let most = |length_us| envelope::bound(&config, length_us);
         if let Some(excess) = envelope::excess(latest_first.clone(), most) {
             let what = format!("{}: {excess:?}", envelope::property(&config));
