@@ -18,6 +18,7 @@ use crate::simulation::by_part::{ByPart, as_cost, each as each_part};
 use crate::simulation::judge::{Answer, Op, Seen};
 use crate::simulation::place::Place;
 use crate::simulation::plan::Verb;
+use reserving::with_first;
 
 /// A caller that may share its call, until it is answered or dropped.
 struct Sharing<'a>(&'a AtomicUsize);
@@ -71,10 +72,18 @@ impl<P: Place> Life<P> {
         let name = IDS[id];
         let both = [cost, second.unwrap_or(cost)];
         let request = Request { id, op: Op::Acquire, cost: both, since_us, deadline_us: None };
-        if second.is_some() {
-            return self.ask_by_part(request, verb).await;
-        }
         match verb {
+            Verb::Reserve { hold_us, actual } => {
+                let request = Request { op: Op::Reserve, ..request };
+                self.reserve(request, second.is_some(), micros(hold_us), actual).await;
+            }
+            Verb::All { more } => self.ask_for_all(request, with_first(both, more)).await,
+            Verb::Held { hold_us, for_us, is_dropped, actual } => {
+                let request = Request { op: Op::Reserve, ..request };
+                let spans = (micros(hold_us), micros(for_us));
+                self.ask_and_hold(request, second.is_some(), spans, is_dropped, actual).await;
+            }
+            verb if second.is_some() => self.ask_by_part(request, verb).await,
             Verb::Acquire { wait_us: 0 } => {
                 self.asks(id, both);
                 let _sharing = self.share(id, true);
@@ -113,9 +122,7 @@ impl<P: Place> Life<P> {
             }
             Verb::Once => {
                 self.asks(id, both);
-                let random = || u128::from(self.runtime.random());
-                let named = RequestId::from_u128(random() << 64 | random());
-                let once = self.limiter.try_acquire_once(name, cost, named, LONG);
+                let once = self.limiter.try_acquire_once(name, cost, self.random_id(), LONG);
                 let answer = self.call(once, |it| it.origin).await;
                 self.decided(request, answer).await;
             }
@@ -133,16 +140,6 @@ impl<P: Place> Life<P> {
                 }
             }
             Verb::Turn { is_cancelled } => self.take_turn(request, is_cancelled).await,
-            Verb::Reserve { hold_us, actual } => {
-                let request = Request { op: Op::Reserve, ..request };
-                self.reserve(request, false, micros(hold_us), actual).await;
-            }
-            Verb::All { more } => self.ask_for_all(request, [more; 2]).await,
-            Verb::Held { hold_us, for_us, is_dropped, actual } => {
-                let request = Request { op: Op::Reserve, ..request };
-                let spans = (micros(hold_us), micros(for_us));
-                self.ask_and_hold(request, false, spans, is_dropped, actual).await;
-            }
             Verb::Refund => {
                 let changing = self.changing(id, false);
                 self.adjusted(
@@ -204,6 +201,11 @@ impl<P: Place> Life<P> {
             }
             Verb::Store => self.store_limit(id, cost, since_us).await,
         }
+    }
+
+    fn random_id(&self) -> RequestId {
+        let random = || u128::from(self.runtime.random());
+        RequestId::from_u128(random() << 64 | random())
     }
 
     /// Makes a call that a circuit breaker may refuse.

@@ -1,11 +1,7 @@
 //! Programs that ask with a cost for each part of a limit.
 
-use lockage::limiter::RequestId;
-use lockage::runtime::Runtime;
-
 use super::Request;
-use super::reserving::with_first;
-use crate::simulation::jobs::{IDS, LONG, Life, micros};
+use crate::simulation::jobs::{IDS, LONG, Life};
 use crate::simulation::judge::Op;
 use crate::simulation::place::Place;
 use crate::simulation::plan::Verb;
@@ -23,9 +19,8 @@ impl<P: Place> Life<P> {
             }
             Verb::Once => {
                 self.asks(id, cost);
-                let random = || u128::from(self.runtime.random());
-                let named = RequestId::from_u128(random() << 64 | random());
-                let once = self.limiter.try_acquire_parts_once(name, &cost, named, LONG);
+                let id = self.random_id();
+                let once = self.limiter.try_acquire_parts_once(name, &cost, id, LONG);
                 let answer = self.call(once, |it| it.origin).await;
                 self.decided(request, answer).await;
             }
@@ -36,16 +31,6 @@ impl<P: Place> Life<P> {
                     }
                     Err(error) => self.failed("peek", &error),
                 }
-            }
-            Verb::All { more } => self.ask_for_all(request, with_first(cost, more)).await,
-            Verb::Reserve { hold_us, actual } => {
-                let request = Request { op: Op::Reserve, ..request };
-                self.reserve(request, true, micros(hold_us), actual).await;
-            }
-            Verb::Held { hold_us, for_us, is_dropped, actual } => {
-                let request = Request { op: Op::Reserve, ..request };
-                let spans = (micros(hold_us), micros(for_us));
-                self.ask_and_hold(request, true, spans, is_dropped, actual).await;
             }
             Verb::Refund => {
                 let changing = self.changing(id, false);
