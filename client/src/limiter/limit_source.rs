@@ -373,5 +373,5 @@ impl fmt::Debug for LimitSource {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
