@@ -39,7 +39,7 @@ pub(crate) struct Judge<'c> {
 
 impl<'c> Judge<'c> {
     pub(crate) fn new(programs: &'c [Program], mut runs: Vec<Run>) -> Self {
-        runs.sort_by_key(|run| (run.start(), run.time));
+        runs.sort_by_key(|run| run.time);
         let (tests, worlds) = runs.into_iter().partition(|run| programs[run.program].has_tests);
         let (servers, tests) =
             Vec::into_iter(tests).partition(|run: &Run| programs[run.program].name == SERVER);

@@ -44,8 +44,8 @@ struct Arguments {
     /// Skip the first N mutants
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: usize,
-    /// Play at most N worlds for each mutant
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    /// Play at most N worlds for each mutant, half of them from seed 0 and half from 10^16
+    #[arg(long, value_name = "N", default_value_t = 2000)]
     seeds: u64,
     /// Let only worlds judge, without tests
     #[arg(long)]

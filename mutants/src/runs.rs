@@ -15,6 +15,9 @@ use crate::copy::Program;
 /// The number of worlds in a batch.
 const BATCH: u64 = 25;
 
+/// Worlds from this seed on ask in every way of the client.
+const LATER: u64 = 10_u64.pow(16);
+
 /// A test that takes longer alone judges no mutant.
 const LONGEST: Duration = Duration::from_secs(20);
 
@@ -54,18 +57,9 @@ pub(crate) fn all(programs: &[Program], seeds: u64, known: &Path) -> Result<Vec<
         runs.iter_mut().for_each(|run| run.program = at);
     }
     fs::write(known, serde_json::to_vec(&by_stamp)?)?;
-    let is_wanted = |run: &Run| {
-        programs[run.program].has_tests || run.start().is_some_and(|start| start < seeds)
-    };
+    let batches = batches(seeds);
+    let is_wanted = |run: &Run| programs[run.program].has_tests || batches.contains(&run.arguments);
     Ok(by_stamp.into_values().flatten().filter(is_wanted).collect())
-}
-
-impl Run {
-    /// Returns the first of its worlds.
-    pub(crate) fn start(&self) -> Option<u64> {
-        let after = self.arguments.iter().skip_while(|it| *it != "--start").nth(1);
-        after.and_then(|it| it.parse().ok())
-    }
 }
 
 /// Returns a text that changes with the program.
@@ -83,11 +77,17 @@ fn arguments(program: &Program, seeds: u64) -> Result<Vec<Vec<String>>> {
         let names = listed.lines().filter_map(|line| line.strip_suffix(": test"));
         return Ok(names.map(|name| vec![name.to_owned()]).collect());
     }
+    Ok(batches(seeds))
+}
+
+/// Returns the arguments of batches of worlds: one half from 0 on, the other from [`LATER`] on.
+fn batches(seeds: u64) -> Vec<Vec<String>> {
     let batch = |start: u64| {
         let text = format!("check --engine model --json --start {start} --seeds {BATCH}");
         text.split(' ').map(str::to_owned).collect()
     };
-    Ok((0..seeds.div_ceil(BATCH)).map(|at| batch(at * BATCH)).collect())
+    let half = (0..seeds / 2).step_by(BATCH as usize);
+    half.flat_map(|at| [at, LATER + at]).map(batch).collect()
 }
 
 /// Returns the duration of a run, and the mutants that it reaches; nothing if it fails.
