@@ -83,7 +83,7 @@ where
         let renewals =
             reserved.reservation.map(|reservation| self.renewals(&id, reservation, hold));
         let (decision, reservation) = (reserved.decision, reserved.reservation);
-        Ok(Ok(Held { limiter, id, estimate, decision, reservation, renewals }))
+        Ok(Ok(Held { limiter, id, estimate, decision, reservation, _renewals: renewals }))
     }
 
     /// Renews a reservation in the background until the returned value is dropped.
@@ -107,19 +107,18 @@ impl<S: Store> Limiter<S> {
     pub async fn keep<R: Runtime>(
         &self,
         id: &str,
-        mut reservation: Reservation,
+        reservation: Reservation,
         hold: Duration,
         runtime: &R,
     ) {
-        // From here on a whole hold is left, less the time that an answer takes.
-        let mut since = runtime.now();
+        // From here on a whole hold is left, less the time that an answer took.
+        let begin = runtime.now();
         let mut pause = hold / 2;
         loop {
             runtime.sleep(pause).await;
             let now = runtime.now();
-            match self.renew(id, &reservation, passed(now.saturating_sub(since))).await {
-                Ok(Renewal::Renewed(renewed)) => {
-                    (reservation, since) = (renewed, now);
+            match self.renew(id, &reservation, passed(now.saturating_sub(begin))).await {
+                Ok(Renewal::Renewed(_)) => {
                     pause = (hold / 2).saturating_sub(runtime.now().saturating_sub(now));
                 }
                 Ok(_) => return,
@@ -149,7 +148,7 @@ where
     decision: Decision,
     /// `None` once it is settled, and for a request that shadow mode lets through.
     reservation: Option<Reservation>,
-    renewals: Option<oneshot::Sender<()>>,
+    _renewals: Option<oneshot::Sender<()>>,
 }
 
 impl<S> Held<S>
@@ -192,7 +191,6 @@ where
     }
 
     async fn settle(mut self, actual: Cost) -> Result<Option<Settlement>, Error> {
-        self.renewals = None;
         let Some(reservation) = &self.reservation else { return Ok(None) };
         let command = Settle::by_part(self.limiter.source.nominal(), reservation, actual);
         let settled = self.limiter.change(&self.id, Change::Use, &command).await?;
@@ -206,7 +204,6 @@ where
     S: HasTimeout<Runtime: Spawn> + Clone + 'static,
 {
     fn drop(&mut self) {
-        self.renewals = None;
         let Some(reservation) = self.reservation.take() else { return };
         // Outside of a runtime nothing can be sent: the places return with the lease.
         if self.limiter.store.runtime().executor().is_none() {

@@ -267,8 +267,8 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Lets a reservation for `id` be settled for `hold` longer than until the end that it states, as for a stream that
-    /// goes on. It charges nothing. [`Renewal::Renewed`] has the new end, from which the next renewal counts: one that is
-    /// renewed again and again is renewed for the time since the renewal before, as [`Limiter::keep`] does. See [`Renew`].
+    /// goes on. It charges nothing. [`Renewal::Renewed`] has the new end. [`Limiter::keep`] renews one again and again. See
+    /// [`Renew`].
     #[doc = limiter_example!(
         "let hold = Duration::from_secs(60);"
         r#"let reservation = limiter.reserve("user:42", 8, hold).await?.reservation.expect("it is admitted");"#

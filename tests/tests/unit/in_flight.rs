@@ -6,6 +6,7 @@ use lockage::limiter::{Denied, DenyCache, Held, Prefetch, Settlement, StoredLimi
 use lockage::runtime::Tokio;
 use lockage::store::{ConfigError, RecordError};
 use lockage::{Error, Limit, Limiter, RetryStore, StoreError};
+use lockage_core::{Clock, Timestamp};
 use lockage_memory::MemoryStore;
 use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
 use tokio::time::sleep;
@@ -36,13 +37,16 @@ async fn left(limiter: &Limiter<Store>) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn e9_a_place_is_kept_for_as_long_as_its_guard() {
-    let (limiter, _) = limiter("in-flight 2 lease 2s");
+    let (limiter, store) = limiter("in-flight 2 lease 2s");
     let [one, two] = [hold(&limiter).await.unwrap(), hold(&limiter).await.unwrap()];
     for _ in 0..40 {
         assert!(hold(&limiter).await.is_err());
         sleep(SECOND / 4).await;
     }
     let Ok(Some(Settlement::Settled { amount: 1, .. })) = one.end().await else { panic!() };
+    let calls = store.calls();
+    sleep(SECOND / 1000).await;
+    assert_eq!(store.calls(), calls, "it is settled once");
     assert_eq!(left(&limiter).await, 1);
     drop(two);
     sleep(SECOND / 1000).await;
@@ -93,6 +97,44 @@ async fn d15_a_reservation_is_kept_for_as_long_as_its_guard() {
         let ended = held.end().await.unwrap();
         assert!(matches!(ended, Some(Settlement::Settled { .. })), "{limit}: {ended:?}");
     }
+}
+
+/// The next renewal begins half of a hold after the one before, not after its answer.
+#[tokio::test(start_paused = true)]
+async fn d15_a_reservation_outlasts_calls_of_nearly_half_of_it() {
+    let memory = FailingStore::new(paused_memory());
+    let slow = Late::new(&memory, vec![SECOND * 9 / 20; 1000]);
+    let slow = RetryStore::new(slow, Tokio, SECOND * 4);
+    let limiter = Limiter::new(slow, limit("fixed-window 9/day")).with_prefix("flights").unwrap();
+    let held = limiter.hold("id", 1, SECOND).await.unwrap().unwrap();
+    sleep(SECOND * 60).await;
+    assert!(matches!(held.end().await.unwrap(), Some(Settlement::Settled { .. })));
+}
+
+/// A clock that is faster by a thousandth.
+#[derive(Clone)]
+struct Fast(TokioClock);
+
+impl Clock for Fast {
+    fn now(&self) -> Timestamp {
+        let now = self.0.now().as_micros();
+        Timestamp::from_micros(now + now / 1000).unwrap()
+    }
+}
+
+/// The losses of renewals by rounding do not add up.
+#[tokio::test(start_paused = true)]
+async fn d15_a_reservation_is_kept_by_a_store_whose_clock_is_faster() {
+    let memory = MemoryStore::with_clock(Fast(TokioClock::new()));
+    let limiter = Limiter::new(RetryStore::new(memory, Tokio, SECOND), limit("fixed-window 9/day"));
+    let limiter = limiter.with_prefix("flights").unwrap();
+    let hold = SECOND / 125;
+    let reserved = limiter.reserve("id", 1, hold).await.unwrap();
+    let reservation = reserved.reservation.unwrap();
+    let kept = limiter.keep("id", reservation, hold, &Tokio);
+    assert!(tokio::time::timeout(hold * 10_000, kept).await.is_err(), "it is kept for ever");
+    let settled = limiter.commit("id", &reservation, 1).await.unwrap();
+    assert!(matches!(settled, Settlement::Settled { .. }), "{settled:?}");
 }
 
 #[tokio::test(start_paused = true)]
