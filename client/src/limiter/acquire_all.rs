@@ -181,9 +181,7 @@ impl<S: Store> Limiter<S> {
             Err(refused) => Err(refused.into()),
         };
         let decisions = match decided {
-            Err(Error::Store(error)) if error.is_absence() => {
-                return fall_back(requests, &keys, error);
-            }
+            Err(Error::Store(error)) => return fall_back(requests, &keys, error),
             decided => decided?,
         };
         for ((request, key), decision) in requests.iter().zip(&keys).zip(&decisions) {

@@ -139,12 +139,8 @@ impl Place<'_> {
     pub(super) async fn turn(&self, runtime: &impl Runtime) -> Option<Decision> {
         loop {
             let now = runtime.now();
-            let look = self.change(|line| {
-                let look = line.look(self.number, now);
-                let is_asleep = matches!(look, Look::Sleep(_));
-                (look, if is_asleep { Others::Unconcerned } else { Others::Called })
-            });
-            match look {
+            // Its answer calls others, or the end of a denied caller's place.
+            match self.change(|line| (line.look(self.number, now), Others::Unconcerned)) {
                 Look::Ask => return None,
                 Look::Denied(decision) => return Some(decision),
                 Look::Sleep(time) => _ = within(runtime, time, self.called()).await,

@@ -71,9 +71,6 @@ impl Shadow {
     }
 
     fn failed(&self, ask: &Ask<'_>, error: Error) -> Result<Answer, Error> {
-        if matches!(error, Error::Key(_) | Error::Cost(_) | Error::Config(_)) {
-            return Err(error);
-        }
         self.stats().failed += ask.costs.len() as u64;
         (self.observer)(ask.id, Err(&error));
         Ok(Answer::of(ask, ask.costs.iter().map(|cost| undecided(ask, cost))))

@@ -195,7 +195,8 @@ where
         let (runtime, owner) = (self.manager.runtime(), self.owner());
         let LockOptions { waiting, fair, .. } = &self.options;
         let next = waiting.next_attempt(self.manager.store().timeout());
-        let wake = if *fair { Wake::Named(owner.as_u128()) } else { Wake::One };
+        // Only a fair lock's messages have a name.
+        let wake = Wake::Named(owner.as_u128());
         let mut wait = waiting.begin(runtime, &self.key, wake, deadline);
         let mut place = Cleanup { manager: &self.manager, pending: None };
         // One id for all attempts: a copy of an earlier one that arrives once a later one is granted takes nothing more.
