@@ -168,5 +168,8 @@ mod tests {
         assert_eq!(Key::new("a", ""), Err(KeyError::EmptyId));
         assert_eq!(Key::new("a", "}b"), Err(KeyError::BraceFirstInId));
         assert!(Key::new("a", "b}{c").is_ok());
+        assert_eq!(check_client(""), Err(KeyError::EmptyClient));
+        assert_eq!(check_client("a{"), Err(KeyError::BraceInClient));
+        assert_eq!(check_client("a}"), Err(KeyError::BraceInClient));
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::runtime::Tokio;
-use lockage::{AnyStore, Error, Limiter, Locks, RetryStore, StoreError, limit};
+use lockage::store::Command;
+use lockage::{AnyStore, Error, Key, Limiter, Locks, RetryStore, Store, StoreError, limit};
 use lockage_memory::testing::paused_memory;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,6 +34,33 @@ async fn a_waiter_is_woken_through_it() {
     guard.release().await.unwrap();
     assert!(waiter.await.unwrap() > token);
     assert!(begin.elapsed() < SECOND, "it did not wait for its poll");
+}
+
+#[test]
+fn batches_are_supported_if_the_store_inside_does() {
+    assert!(AnyStore::new(WithBatches).supports_batch());
+    assert!(!AnyStore::new(paused_memory()).supports_batch());
+}
+
+struct WithBatches;
+
+impl Store for WithBatches {
+    async fn execute<C>(&self, _: &Key, _: &C) -> Result<C::Outcome, StoreError>
+    where
+        C: Command<Outcome: Send> + Sync,
+    {
+        Err(StoreError::NotDone("it is never asked".into()))
+    }
+
+    fn supports_batch(&self) -> bool {
+        true
+    }
+}
+
+impl Notifications for WithBatches {
+    async fn listen(&self, _: &Key, _: Wake) -> Result<Listener, StoreError> {
+        Err(StoreError::NotDone("it is never asked".into()))
+    }
 }
 
 #[tokio::test(start_paused = true)]

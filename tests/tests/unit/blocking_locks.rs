@@ -112,6 +112,8 @@ fn permits_sides_latches_and_several_locks_are_there_too() {
     assert!(held.token("a").is_some() && held.token("c").is_none());
     assert!(locks.lock("b").unwrap().try_acquire().unwrap().taken().is_none());
     assert_eq!(held.release().unwrap().len(), 2);
+    drop(accounts.acquire().unwrap());
+    drop(locks.lock("a").unwrap().try_acquire().unwrap().taken().expect("it is free at once"));
     let striped = locks.striped("accounts", 8).unwrap();
     let held = striped.many(["a", "b"]).unwrap().acquire().unwrap();
     assert!(held.token(&striped.lock_name("a")).is_some());

@@ -26,7 +26,7 @@ use lockage::store::Timestamp;
 use lockage::store::lock::{HoldId, Holder, Lock, OwnerId};
 use lockage::{Key, Locks, RetryStore, Store};
 use lockage_memory::MemoryStore;
-use lockage_memory::testing::{FailingStore, Fate, TokioClock, paused_memory};
+use lockage_memory::testing::{FailingStore, Fate, ManualClock, TokioClock, paused_memory};
 use lockage_oracle::properties::{Check, cases, property, require};
 use proptest::prelude::*;
 use smol::future::yield_now;

@@ -187,6 +187,13 @@ async fn a_type_is_kept_as_json() {
     assert_eq!(stored.text(), Ok(r#"{"number":77,"paid":null}"#));
 }
 
+#[test]
+fn fenced_values_refuse_bad_input_where_they_are_built() {
+    let values = |keep| Fenced::new(paused_memory(), keep);
+    assert!(values(Duration::ZERO).is_err() && values(Duration::MAX).is_err());
+    assert!(values(DAY).unwrap().with_prefix("").is_err());
+}
+
 /// A result that cannot be read is an error with its id and the reason, and its work is not done again. One that
 /// cannot be written is an error, and not remembered.
 #[tokio::test(start_paused = true)]

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockage::limiter::{
-    AllDecision, Cost, CostError, Denied, DenyCache, Fallback, Origin, RequestId, StoredLimit,
-    StoredLimits,
+    AllDecision, Cost, CostError, Denied, DenyCache, Fallback, Origin, Prefetch, RequestId,
+    StoredLimit, StoredLimits,
 };
 use lockage::observer::{DecisionEvent, Observer};
 use lockage::runtime::Tokio;
@@ -59,6 +59,50 @@ async fn all_are_charged_or_none_and_the_one_that_binds_is_named() {
     let never = ask("bob", 6).await;
     assert_eq!((never.binding, never.decisions[0].verdict), (0, Verdict::Never));
     assert_eq!(users.peek("bob", 0).await.unwrap().remaining, 5);
+    // There is room for four more requests of 1, and for one of 4.
+    let teams = users.under(limit("fixed-window 9/min")).with_prefix("team").unwrap();
+    let costs = [users.request("cyd", 1), teams.request("dan", 4)];
+    let admitted = users.try_acquire_all(&costs).await.unwrap();
+    assert_eq!((admitted.is_allowed(), admitted.binding), (true, 1));
+    // A caller that goes ahead by `ok` owes no wait to any of the limits.
+    let line = users.under(limit("leaky-bucket 60/min queue 9")).with_prefix("line").unwrap();
+    for is_first in [true, false] {
+        let requests =
+            [users.request(if is_first { "eve" } else { "fay" }, 5), line.request("all", 1)];
+        let admitted = users.try_acquire_all(&requests).await.unwrap();
+        assert_eq!((admitted.is_allowed(), admitted.binding), (true, 0));
+        assert_eq!(admitted.ok().is_ok(), is_first, "its turn is to come");
+    }
+    // The one that is denied for longest binds, wherever it stands.
+    let days = users.under(limit("fixed-window 5/day")).with_prefix("day").unwrap();
+    _ = days.try_acquire("eve", 5).await.unwrap();
+    let requests = [users.request("eve", 1), days.request("eve", 1)];
+    assert_eq!(users.try_acquire_all(&requests).await.unwrap().binding, 1);
+}
+
+/// D18: limiters decide together if each alone would decide so too.
+#[tokio::test(start_paused = true)]
+async fn limiters_that_go_together_are_found() {
+    let new = || {
+        Limiter::new(RetryStore::new(paused_memory(), Tokio, SECOND), limit("fixed-window 5/min"))
+    };
+    let plain = new();
+    let fallback = plain.clone().with_fallback(Fallback::open()).unwrap();
+    assert!(plain.goes_together_with(&plain.under(limit("token-bucket 5/s"))));
+    assert!(fallback.goes_together_with(&fallback.clone()));
+    let others = [
+        ("shadow mode", plain.clone().with_shadow()),
+        ("a deny cache", plain.clone().with_deny_cache(DenyCache::new(9)).unwrap()),
+        ("prefetch", plain.clone().with_prefetch(Prefetch::new(2, SECOND)).unwrap()),
+        ("coalescing", plain.clone().with_coalescing(9).unwrap()),
+        ("a fallback", fallback),
+        ("another store", new()),
+    ];
+    for (name, other) in &others {
+        assert!(!plain.goes_together_with(other) && !other.goes_together_with(&plain), "{name}");
+    }
+    let one_key = Limiter::new(OneKey(memory()), limit("fixed-window 5/min"));
+    assert!(!one_key.goes_together_with(&one_key));
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,8 +126,13 @@ async fn wrong_requests_are_typed_errors_and_nothing_is_sent() {
     let parts = refused(&[limiter.request("a", Cost::by_part(&[1, 2]).unwrap())]).await;
     assert!(matches!(parts, Error::Cost(CostError::PartCount { .. })), "{parts:?}");
     let shadow = limiter.clone().with_shadow();
-    let refused = refused(&[shadow.request("a", 1)]).await;
-    assert!(matches!(refused, Error::Config(ConfigError::Conflict { .. })), "{refused:?}");
+    let elsewhere = FailingStore::new(paused_memory());
+    let elsewhere = RetryStore::new(elsewhere, Tokio, SECOND);
+    let elsewhere = Limiter::new(elsewhere, limit("fixed-window 5/min"));
+    for conflicting in [shadow, elsewhere] {
+        let refused = refused(&[limiter.request("b", 1), conflicting.request("a", 1)]).await;
+        assert!(matches!(refused, Error::Config(ConfigError::Conflict { .. })), "{refused:?}");
+    }
     assert_eq!(store.calls(), 0);
 }
 
@@ -116,6 +165,7 @@ impl Observer for Seen {
     fn decision(&self, event: &DecisionEvent<'_>) {
         let outcome = event.result.map(|decision| decision.is_allowed()).ok();
         let line = format!("{} {} {} {outcome:?}", event.policy, event.id, event.cost);
+        assert!(!event.waits);
         self.0.lock().unwrap().push(line);
     }
 }
@@ -173,6 +223,9 @@ fn blocking_callers_and_stores_chosen_at_run_time_decide_alike() {
     let blocking = BlockingLimiter::new(store.clone(), limit("fixed-window 5/min"), SECOND);
     let requests = [blocking.request("a", 3), blocking.request("b", 3)];
     assert!(blocking.try_acquire_all(&requests).unwrap().is_allowed());
+    let other = BlockingLimiter::new(memory(), limit("fixed-window 5/min"), SECOND);
+    assert!(blocking.goes_together_with(&blocking.clone()));
+    assert!(!blocking.goes_together_with(&other));
     let any = Limiter::new(AnyStore::new(store), limit("fixed-window 5/min"));
     let requests = [any.request("a", 2), any.request("b", 3)];
     let denied = pollster::block_on(any.try_acquire_all(&requests)).unwrap();
@@ -303,6 +356,9 @@ async fn fallbacks_of_all_decide_in_the_place_of_the_store() {
         |limiter: Limiter<_>| limiter.with_fallback(Fallback::local_share(2, paused_memory()));
     let users = share(plain.clone()).unwrap();
     let everybody = share(plain.under(limit("fixed-window 6/min"))).unwrap();
+    store.next([Fate::Misconfigured]);
+    let refused = users.try_acquire_all(&[users.request("eve", 1)]).await.unwrap_err();
+    assert!(matches!(refused, Error::Store(StoreError::Misconfigured(_))), "{refused:?}");
     store.always(Fate::NotDone);
     let ask = async |user: &str, cost| {
         let requests = [users.request(user, cost), everybody.request("all", 2)];

@@ -53,6 +53,27 @@ async fn a_hold_that_ends_early_is_kept() {
     }
 }
 
+/// Also where its release is due before the next renewal of another lock.
+#[tokio::test(start_paused = true)]
+async fn a_hold_is_not_kept_until_a_renewal() {
+    let (locks, store) = locks();
+    let _other = locks.lock("other").unwrap().acquire().await.unwrap();
+    let since = Instant::now();
+    let lock = locks.lock("one").unwrap().hold_at_least(LEASE / 6).unwrap();
+    drop(lock.acquire().await.unwrap());
+    let free = free_after(&store, since).await;
+    assert!((LEASE / 6..LEASE / 6 + SECOND).contains(&free), "{free:?}");
+}
+
+/// A lock that may end at once is free when its work's caller goes on.
+#[tokio::test(start_paused = true)]
+async fn a_run_ends_with_its_release() {
+    let (locks, store) = locks();
+    let ran = locks.lock("one").unwrap().try_run(async |_| ()).await.unwrap();
+    assert_eq!(ran, RunOutcome::Done(()));
+    assert!(holder(&store).await.is_none());
+}
+
 /// The store has the grant of a lost lock until its lease ends: a release waits as if it was held (L14).
 #[tokio::test(start_paused = true)]
 async fn a_lost_lock_is_kept() {

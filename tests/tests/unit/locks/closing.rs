@@ -55,6 +55,18 @@ async fn closing_ends_with_the_leases() {
     assert!(guard.is_lost());
 }
 
+/// Also where a lease is little longer than a call.
+#[tokio::test(start_paused = true)]
+async fn a_short_lease_has_ended_when_closing_ends() {
+    let (_, store) = locks();
+    let short = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), SECOND * 3 / 2).unwrap();
+    let _held = short.lock("one").unwrap().acquire().await.unwrap();
+    store.always(Fate::Silence);
+    short.close().await;
+    store.always(Fate::Answered);
+    assert_eq!(holder(&store).await, None);
+}
+
 /// An attempt that is under way is waited for, and its grant is given back.
 #[tokio::test(start_paused = true)]
 async fn an_attempt_under_way_leaves_nothing_behind() {

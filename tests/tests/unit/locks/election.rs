@@ -106,6 +106,7 @@ async fn a_store_that_is_away_ends_no_campaign() {
         let terms = Terms::default();
         let one = candidate(&locks, 0, LEASE * 100, &terms);
         sleep(LEASE).await;
+        assert!(store.calls() < 1000, "{fate:?}: it pauses between its calls");
         assert!(terms.lock().unwrap().is_empty() && !one.is_finished(), "{fate:?}");
         store.always(Fate::Answered);
         // A grant of a lost answer may have to end first.

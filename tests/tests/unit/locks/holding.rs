@@ -154,6 +154,35 @@ async fn l3_a_renewal_names_its_grant() {
     }
 }
 
+/// L3: also where the clock of the store was set forward, so that an earlier grant has ended there alone.
+#[tokio::test(start_paused = true)]
+async fn l3_a_renewal_of_an_ended_grant_names_it() {
+    let clock = Arc::new(ManualClock::new());
+    let store = MemoryStore::with_clock(Arc::clone(&clock));
+    let locks = Locks::new(RetryStore::new(store, Tokio, SECOND), LEASE).unwrap();
+    let owner = locks.new_owner();
+    for side in [locks.write_lock("one").unwrap(), locks.read_lock("two").unwrap()] {
+        let side = side.as_owner(owner);
+        let first = side.acquire().await.unwrap();
+        clock.advance(LEASE);
+        let second = side.acquire().await.unwrap();
+        sleep(LEASE / 2).await;
+        assert!(matches!(first.time_left(), Err(Loss::Refused(_))), "{:?}", first.time_left());
+        assert!(second.time_left().is_ok());
+    }
+}
+
+/// A denial leaves nothing behind that would have to be released.
+#[tokio::test(start_paused = true)]
+async fn a_denied_attempt_is_one_call() {
+    let (locks, store) = locks();
+    let _held = locks.lock("one").unwrap().acquire().await.unwrap();
+    let calls = store.calls();
+    refused(&locks).await;
+    sleep(MILLI).await;
+    assert_eq!(store.calls(), calls + 1);
+}
+
 /// A lock that is being released is not renewed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_release_ends_the_renewals() {
@@ -167,6 +196,21 @@ async fn a_release_ends_the_renewals() {
     assert_eq!(guard.release().await.unwrap(), Released::Free);
     sleep(SECOND).await;
     assert_eq!(store.calls() - calls, 1);
+}
+
+/// A renewal that failed at once is repeated soon, and not when its call would have timed out.
+#[tokio::test(start_paused = true)]
+async fn a_renewal_that_failed_at_once_is_repeated_soon() {
+    let (_, store) = locks();
+    let locks = Locks::new(RetryStore::new(store.clone(), Tokio, LEASE / 3), LEASE).unwrap();
+    let _guard = locks.lock("one").unwrap().acquire().await.unwrap();
+    store.next([Fate::Misconfigured]);
+    let calls = store.calls();
+    while store.calls() == calls {
+        sleep(MILLI * 100).await;
+    }
+    sleep(LEASE / 12).await;
+    assert_eq!(store.calls(), calls + 2);
 }
 
 /// An outage that is over in time goes unnoticed.

@@ -83,8 +83,10 @@ async fn one_call_brings_ten_more_along() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_denied_that_the_store_would_admit() {
     let (limiter, store) = limiter("fixed-window 17/h");
-    for cost in 1..=11 {
-        assert!(allowed(&limiter, 1).await, "{cost}");
+    let first = limiter.try_acquire("id", 1).await.unwrap();
+    assert_eq!(first.remaining, 10, "more is held than the store has left");
+    for request in 2..=11 {
+        assert!(allowed(&limiter, 1).await, "{request}");
     }
     assert_eq!(store.executions(), 1);
     for _ in 12..=17 {

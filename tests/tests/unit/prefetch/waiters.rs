@@ -4,7 +4,8 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use lockage::limiter::{Origin, Prefetch};
+use lockage::Limit;
+use lockage::limiter::{Origin, Prefetch, StoredLimits};
 use lockage_memory::testing::Fate;
 
 use super::limiter::{LEASE, allowed, limiter, plain, stats, store};
@@ -103,6 +104,49 @@ async fn waiters_for_a_forgotten_grant_ask_by_themselves() {
             assert!(told(waiter).await.unwrap().is_allowed());
         }
     }
+}
+
+/// A grant that comes after its lease, or under another limit than its call's, is lost.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_cannot_be_spent_is_lost() {
+    let (late, _) = limiter("fixed-window 100/h");
+    let short = Duration::from_millis(100);
+    let late = late.with_prefetch(Prefetch::new(10, short)).unwrap();
+    let mut asks = pin!(late.try_acquire("id", 1));
+    assert!(asks.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    tokio::time::advance(short).await;
+    assert!(asks.await.unwrap().is_allowed());
+    assert_eq!((stats(&late).granted, stats(&late).lost), (0, 1));
+
+    let limits = StoredLimits::new().with_default("fixed-window 100/h".parse::<Limit>().unwrap());
+    let store = store();
+    let [operator, stored] =
+        [(); 2].map(|()| plain(&store, "fixed-window 1/h").under_stored(limits.clone()));
+    let stored = stored.with_prefetch(Prefetch::new(1, LEASE)).unwrap();
+    assert!(allowed(&stored, 1).await && allowed(&stored, 1).await);
+    let other: Limit = "fixed-window 50/h".parse().unwrap();
+    operator.set_limit("id", other).await.unwrap();
+    let before = stats(&stored);
+    assert_eq!(stored.try_acquire("id", 1).await.unwrap().limit, 50);
+    assert_eq!((stats(&stored).granted, stats(&stored).lost), (before.granted, before.lost + 1));
+}
+
+/// A call whose permits were forgotten serves no waiter of the next one.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_is_answered_by_its_own_call() {
+    let (limiter, store) = limiter("fixed-window 100/h");
+    let context = &mut Context::from_waker(Waker::noop());
+    let [mut first, mut second, mut waits] =
+        std::array::from_fn(|_| Box::pin(limiter.try_acquire("id", 1)));
+    assert!(first.as_mut().poll(context).is_pending());
+    limiter.reset("id").await.unwrap();
+    assert!(second.as_mut().poll(context).is_pending());
+    assert!(waits.as_mut().poll(context).is_pending());
+    assert!(told(first).await.unwrap().is_allowed());
+    assert!(told(second).await.unwrap().is_allowed());
+    let before = store.executions();
+    assert_eq!(told(waits).await.unwrap().origin, Origin::Prefetch);
+    assert_eq!(store.executions(), before);
 }
 
 /// However many tasks ask for one id, each call to the store serves as many of them as it can.
