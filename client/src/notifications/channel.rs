@@ -96,13 +96,9 @@ impl Channel {
         woken
     }
 
-    /// Wakes one listener among those that all want one thing, unless one was woken and has not looked yet.
+    /// Wakes the listener that has listened the longest among those that all want one thing.
     pub(super) fn wake_one(&mut self) -> Option<Waker> {
-        let is_one = |waiter: &Waiter| waiter.wake.is_one();
-        if self.listeners.values().any(|waiter| is_one(waiter) && waiter.signal.is_some()) {
-            return None;
-        }
-        let first = self.listeners.values_mut().find(|waiter| is_one(waiter))?;
+        let first = self.listeners.values_mut().find(|waiter| waiter.wake.is_one())?;
         first.signal = Some(Notification::Message);
         first.waker.take()
     }

@@ -292,6 +292,26 @@ fn a_loss_overtakes_an_attempt() {
     assert_eq!(server.counts(), (3, 0), "the second attempt was worth nothing");
 }
 
+/// The end of an attempt that was lost meanwhile says nothing of the next one.
+#[test]
+fn an_attempt_settles_itself_alone() {
+    let server = Server::default();
+    let channels = server.subscriptions();
+    let [mut first, mut second] = [listen(&channels, Wake::One), listen(&channels, Wake::One)];
+    let mut context = Context::from_waker(Waker::noop());
+    let [mut one, mut other] = [&mut first, &mut second].map(|it| Box::pin(it.next()));
+    server.sink().end();
+    server.0.is_slow.store(true, Ordering::Relaxed);
+    assert!(one.as_mut().poll(&mut context).is_pending());
+    server.sink().end();
+    // It sees the end of the first attempt, and begins another one.
+    server.0.is_slow.store(true, Ordering::Relaxed);
+    assert!(other.as_mut().poll(&mut context).is_pending());
+    assert_eq!(server.counts(), (3, 0));
+    server.0.is_away.store(true, Ordering::Relaxed);
+    assert!(one.as_mut().poll(&mut context).is_pending(), "there is no subscription");
+}
+
 #[test]
 fn a_subscription_attempt_outlives_its_first_waiter() {
     let server = Server::default();

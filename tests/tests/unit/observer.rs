@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lockage::observer::{
-    CallResult, DecisionEvent, ErrorKind, LeaseChange, LeaseEvent, LeaseKind, Observer,
-    StoreCallEvent, Subject,
+    CallResult, DecisionEvent, ErrorKind, LeaseChange, LeaseEvent, LeaseKind, Observer, RulesEvent,
+    StoreCallEvent, Subject, bind,
 };
 use lockage::{Decision, Limiter};
 use lockage_memory::MemoryStore;
@@ -20,6 +20,23 @@ use tokio::time::Instant;
 const SECOND: Duration = Duration::from_secs(1);
 
 type Memory = FailingStore<MemoryStore<TokioClock>>;
+
+/// Events of rules pass through each observer around another.
+#[test]
+fn events_of_rules_are_passed_on() {
+    #[derive(Default)]
+    struct Refused(Mutex<Vec<String>>);
+    impl Observer for Refused {
+        fn rules(&self, event: &RulesEvent<'_>) {
+            self.0.lock().unwrap().push(format!("{event:?}"));
+        }
+    }
+    let refused = Arc::new(Refused::default());
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&refused) as _, refused.clone()];
+    let event = RulesEvent::Blocked { rule: "exports" };
+    bind(observers, Subject::Policy("api")).rules(&event);
+    assert_eq!(*refused.0.lock().unwrap(), [format!("{event:?}"), format!("{event:?}")]);
+}
 
 /// The events, in order, by tokio's time.
 #[derive(Clone)]

@@ -7,8 +7,8 @@ use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::observer::{ObservedStore, Observer};
 use lockage::runtime::Tokio;
 use lockage::store::{Command, Replicated};
-use lockage::{AnyStore, Key, RetryStore, Store, StoreError};
-use lockage_core::Reset;
+use lockage::{AnyStore, Key, Limit, RetryStore, Store, StoreError};
+use lockage_core::{Acquire, AcquireAll, OneOfAll, OneOutcome, Reset};
 use lockage_memory::MemoryStore;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,6 +26,7 @@ enum Seen {
     Within(Duration),
     Batch(usize, Duration),
     Acknowledged(u32, Duration),
+    All(usize, Duration),
 }
 
 impl Able {
@@ -75,6 +76,20 @@ impl Store for Able {
         self.note(Seen::Batch(calls.len(), patience));
         self.store.execute_batch(calls, patience).await
     }
+
+    fn identity(&self) -> Option<usize> {
+        Some(7)
+    }
+
+    async fn execute_all(
+        &self,
+        keys: &[Key],
+        command: &AcquireAll,
+        patience: Duration,
+    ) -> Result<Vec<OneOutcome>, StoreError> {
+        self.note(Seen::All(keys.len(), patience));
+        self.store.execute_all(keys, command, patience).await
+    }
 }
 
 impl Notifications for Able {
@@ -102,8 +117,8 @@ impl Replicated for Able {
 /// Checks that each call passes on to the store below, as it is.
 async fn check<S: Store + Replicated>(wrapper: S, seen: &Mutex<Vec<Seen>>) {
     assert_eq!(
-        (wrapper.server().as_deref(), wrapper.supports_batch()),
-        (Some("127.0.0.1:7"), true)
+        (wrapper.server().as_deref(), wrapper.supports_batch(), wrapper.identity()),
+        (Some("127.0.0.1:7"), true, Some(7))
     );
     let keys = ["1", "2"].map(|id| Key::new("test", id).unwrap());
     let within = wrapper.execute_within(&keys[0], &Reset, SECOND / 2).await.unwrap();
@@ -113,18 +128,50 @@ async fn check<S: Store + Replicated>(wrapper: S, seen: &Mutex<Vec<Seen>>) {
         wrapper.execute_acknowledged(&keys[0], &Reset, 3, SECOND / 2).await.unwrap();
     assert_eq!((within, batch, reset, replicas), (false, vec![false; 2], false, 7));
     let half = SECOND / 2;
+    let others = ["3", "4"].map(|id| Key::new("test", id).unwrap());
+    let decided = wrapper.execute_all(&others, &two_requests(), half).await.unwrap();
+    assert_eq!(decided.len(), 2);
     assert_eq!(
         *std::mem::take(&mut *seen.lock().unwrap()),
-        [Seen::Within(half), Seen::Batch(2, half), Seen::Acknowledged(3, half)]
+        [Seen::Within(half), Seen::Batch(2, half), Seen::Acknowledged(3, half), Seen::All(2, half)]
     );
     _ = wrapper.execute(&keys[0], &Reset).await.unwrap();
     seen.lock().unwrap().clear();
 }
 
+fn two_requests() -> AcquireAll {
+    let limit: Limit = "fixed-window 5/min".parse().unwrap();
+    AcquireAll::new(vec![OneOfAll::Given(Acquire::new(limit, 1).unwrap()); 2]).unwrap()
+}
+
+struct Silent;
+
+impl Observer for Silent {}
+
+#[test]
+fn a_wrapped_store_that_blocks_decides_on_several_keys() {
+    use lockage::store::BlockingStore;
+    fn decide(store: &impl BlockingStore) -> Result<usize, StoreError> {
+        let keys = ["1", "2"].map(|id| Key::new("test", id).unwrap());
+        Ok(store.execute_all(&keys, &two_requests(), SECOND)?.len())
+    }
+    let store = MemoryStore::new();
+    let wrapped = Arc::new(ObservedStore::new(store.clone(), "able", Silent));
+    assert_eq!(BlockingStore::identity(&wrapped), BlockingStore::identity(&store));
+    assert_eq!(decide(&wrapped).unwrap(), 2);
+    assert!(matches!(decide(&OneKey), Err(StoreError::Misconfigured(_))));
+}
+
+struct OneKey;
+
+impl lockage::store::BlockingStore for OneKey {
+    fn execute<C: Command>(&self, _: &Key, _: &C, _: Duration) -> Result<C::Outcome, StoreError> {
+        unreachable!("it is not asked")
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_wrapped_store_is_as_able_as_it_is_alone() {
-    struct Silent;
-    impl Observer for Silent {}
     let able = Able::default();
     let seen = Arc::clone(&able.seen);
     check(&able, &seen).await;
@@ -158,6 +205,9 @@ async fn a_store_without_batches_makes_single_calls() {
     let able = Able::default();
     let single = Single(able.clone());
     assert_eq!((single.supports_batch(), single.server()), (false, None));
+    assert!(!Store::supports_batch(&&single));
+    let single = ObservedStore::new(Arc::new(single), "single", Silent);
+    assert!(!single.supports_batch());
     let keys = ["1", "2"].map(|id| Key::new("test", id).unwrap());
     let outcomes = single.execute_batch(&keys.each_ref().map(|key| (key, &Reset)), SECOND).await;
     assert!(outcomes.len() == 2 && outcomes.iter().all(Result::is_ok));

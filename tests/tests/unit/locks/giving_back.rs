@@ -43,6 +43,20 @@ async fn a_release_that_fails_is_repeated() {
     assert_eq!(outer.release().await.unwrap(), Released::Free);
 }
 
+/// The ids of calls are remembered for four timeouts, and at most for half of the longest time.
+#[tokio::test(start_paused = true)]
+async fn a_released_lock_leaves_the_store() {
+    let store = paused_memory();
+    let locks = Locks::new(RetryStore::new(store.clone(), Tokio, SECOND), LEASE).unwrap();
+    drop(locks.lock("one").unwrap().acquire().await.unwrap());
+    sleep(LEASE * 2 + SECOND * 4).await;
+    store.purge();
+    assert!(store.is_empty());
+    let years = SECOND * (3600 * 24 * 365);
+    let slow = RetryStore::new(store, Tokio, years * 10);
+    assert!(Locks::new(slow, years * 30).is_ok());
+}
+
 /// A lock taken by a call without an answer is given back, and nothing else.
 #[tokio::test(start_paused = true)]
 async fn locks_acquired_by_unanswered_calls_are_released() {

@@ -76,8 +76,9 @@ async fn l6_a_lock_outlives_the_executor_of_the_first_acquire() {
 #[tokio::test(start_paused = true)]
 async fn l6_a_lock_outlives_the_executor_of_its_acquire() {
     for ends in [true, false] {
-        // A caller has acquired something on the other one; or the guard is looked at there; or it is waited for.
-        for other in 0..3 {
+        // A caller has acquired something on the other one; or the guard is looked at there; or it is waited for, to the
+        // end or for a moment.
+        for other in 0..4 {
             let world = World::new().await;
             let guard = world.acquire(1, "one").await;
             if other == 0 {
@@ -89,6 +90,9 @@ async fn l6_a_lock_outlives_the_executor_of_its_acquire() {
                     assert!(!guard.is_lost());
                 }
                 let hold = sleep(LEASE * 5);
+                if other == 3 {
+                    guard.run(sleep(SECOND)).await?;
+                }
                 match other {
                     2 => guard.run(hold).await,
                     _ => {
