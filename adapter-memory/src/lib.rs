@@ -34,7 +34,7 @@ use std::time::Duration;
 
 use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
-use lockage::store::{BlockingStore, Clock, Command, ConfigError, RecordError};
+use lockage::store::{BlockingStore, Clock, Command, ConfigError, Identity, RecordError};
 use lockage::{Key, Store, StoreError};
 #[cfg(not(all(target_arch = "wasm32", target_os = "unknown")))]
 use lockage_core::SystemClock;
@@ -228,7 +228,7 @@ impl<C: Clock> Store for MemoryStore<C> {
         Ok(self.run(key.as_str(), command)?)
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         BlockingStore::identity(self)
     }
 
@@ -259,8 +259,8 @@ impl<C: Clock> BlockingStore for MemoryStore<C> {
         Ok(self.run(key.as_str(), command)?)
     }
 
-    fn identity(&self) -> Option<usize> {
-        Some(Arc::as_ptr(&self.shards).addr())
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::new(Arc::as_ptr(&self.shards).addr()))
     }
 
     fn execute_all(

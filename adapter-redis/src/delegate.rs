@@ -50,7 +50,7 @@ macro_rules! delegate_store {
                 self.0.call_blocking(key, command, patience)
             }
 
-            fn identity(&self) -> Option<usize> {
+            fn identity(&self) -> Option<::lockage::store::Identity> {
                 ::lockage::Store::identity(&self.0)
             }
 
@@ -120,7 +120,7 @@ macro_rules! delegate_store {
                 self.0.execute_batch(calls, patience).await
             }
 
-            fn identity(&self) -> Option<usize> {
+            fn identity(&self) -> Option<::lockage::store::Identity> {
                 ::lockage::Store::identity(&self.0)
             }
 

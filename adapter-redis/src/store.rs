@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lockage::notifications::Subscriptions;
 use lockage::notifications::{Listener, Notifications, Wake};
-use lockage::store::{Clock, Command};
+use lockage::store::{Clock, Command, Identity};
 use lockage::{Key, Store, StoreError};
 use lockage_core::{AcquireAll, CallTime, Cut, OneOutcome};
 use lockage_lua::NEEDS_SLOW_PATH;
@@ -252,8 +252,10 @@ impl<L: Link> Store for LuaStore<L> {
         self.link.server()
     }
 
-    fn identity(&self) -> Option<usize> {
-        Some(Arc::as_ptr(&self.is_closed).addr())
+    fn identity(&self) -> Option<Identity> {
+        let number = Arc::as_ptr(&self.is_closed).addr();
+        let is_cluster = self.link.is_cluster();
+        Some(if is_cluster { Identity::of_cluster(number) } else { Identity::new(number) })
     }
 
     async fn execute_all(

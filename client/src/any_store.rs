@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::notifications::{Listener, Notifications, Wake};
 use crate::replicated::Replicated;
-use crate::store::Store;
+use crate::store::{Identity, Store};
 
 /// A store of any type, so that one type of limiter or lock serves any configured store. Clones share the store.
 ///
@@ -83,7 +83,7 @@ trait DynStore: Send + Sync {
         max_wait: Duration,
     ) -> BoxFuture<'a, Vec<AnyResult>>;
 
-    fn identity(&self) -> Option<usize>;
+    fn identity(&self) -> Option<Identity>;
 
     fn execute_all<'a>(
         &'a self,
@@ -165,7 +165,7 @@ impl<S: Notifications> DynStore for S {
         })
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         Store::identity(self)
     }
 
@@ -226,7 +226,7 @@ impl Store for AnyStore {
         outcomes.into_iter().map(|outcome| outcome.map(own::<C>)).collect()
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 

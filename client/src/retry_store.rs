@@ -10,7 +10,7 @@ use lockage_core::{AcquireAll, Command, OneOutcome};
 use crate::error::{Cause, StoreError};
 use crate::key::Key;
 use crate::runtime::{Runtime, within};
-use crate::store::Store;
+use crate::store::{Identity, Store};
 
 /// A store with a timeout for each call.
 ///
@@ -251,7 +251,7 @@ impl<S: Store, R: Runtime> Store for RetryStore<S, R> {
         each.outcomes(result.err())
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 

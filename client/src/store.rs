@@ -84,9 +84,9 @@ pub trait Store: Send + Sync {
         }
     }
 
-    /// Returns a number that clones of this store have alone among all stores that are there, such as an address that they
-    /// share. A store with [`Store::execute_all`] has one: only requests of one store are executed together.
-    fn identity(&self) -> Option<usize> {
+    /// Returns the identity of this store and its clones. A store with [`Store::execute_all`] has one: only requests of one
+    /// store are executed together.
+    fn identity(&self) -> Option<Identity> {
         None
     }
 
@@ -109,6 +109,32 @@ pub trait Store: Send + Sync {
 
 pub(crate) const ONE_KEY: &str = "this store decides on one key at a time";
 
+/// A number that a store and its clones have alone among all stores that are there, such as an address that they share, and
+/// whether its keys are on several nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    number: usize,
+    is_cluster: bool,
+}
+
+impl Identity {
+    /// Creates the identity of a store that executes requests on any keys together.
+    pub const fn new(number: usize) -> Self {
+        Identity { number, is_cluster: false }
+    }
+
+    /// Creates the identity of a cluster, which executes requests together if their keys have one
+    /// [tag](Key::hash_tag).
+    pub const fn of_cluster(number: usize) -> Self {
+        Identity { number, is_cluster: true }
+    }
+
+    /// Returns whether requests on these keys are executed together.
+    pub(crate) fn has_together(self, keys: &[Key]) -> bool {
+        !self.is_cluster || keys.iter().all(|key| key.hash_tag() == keys[0].hash_tag())
+    }
+}
+
 /// A store whose calls block the thread until they are answered.
 pub trait BlockingStore: Send + Sync {
     /// Executes `command` on `key` as [`Store::execute`] does, and gives up after `patience` if the store can keep a
@@ -123,8 +149,8 @@ pub trait BlockingStore: Send + Sync {
         patience: Duration,
     ) -> Result<C::Outcome, StoreError>;
 
-    /// Returns the number of [`Store::identity`].
-    fn identity(&self) -> Option<usize> {
+    /// Returns the identity as [`Store::identity`] does.
+    fn identity(&self) -> Option<Identity> {
         None
     }
 
@@ -186,7 +212,7 @@ impl<S: Store> Store for &S {
         (**self).execute_batch(calls, patience)
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         (**self).identity()
     }
 
@@ -243,7 +269,7 @@ impl<S: Store> Store for Arc<S> {
         (**self).execute_batch(calls, patience)
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         (**self).identity()
     }
 
@@ -267,7 +293,7 @@ impl<S: BlockingStore> BlockingStore for Arc<S> {
         (**self).execute(key, command, patience)
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         (**self).identity()
     }
 

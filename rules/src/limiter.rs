@@ -49,8 +49,7 @@ use crate::settings::{Priority, RuleFallback};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// - The limits of rules, given and stored, are one decision, as [`Limiter::try_acquire_all`] makes it; on a cluster, ids
-///   have to share a hash tag.
+/// - The limits of rules, given and stored, are one decision, as [`Limiter::try_acquire_all`] makes it, also on a cluster.
 /// - Rules in shadow mode are asked once the store has admitted the request, each in a call of its own, and deny nothing.
 /// - A rule with a fallback decides by it while the store is away, if all rules of the request have one.
 /// - A rule with `overdraft` is charged once the others have admitted the request, in a call of its own

@@ -251,7 +251,7 @@ impl<S: Store + Clone + 'static> Setup<S> {
                 let binding = denied.binding;
                 self.admit(all[binding].charge, &denied.decisions[binding], parts)?;
             }
-            // One key twice, or keys on several nodes: nothing was sent.
+            // One key twice, or a store that decides on one at a time: nothing was sent.
             Err(Error::Key(_) | Error::Store(StoreError::Misconfigured(_))) => return Ok(false),
             Err(error) => self.answers.without(error)?,
         }

@@ -103,9 +103,9 @@ impl<S: Store + Clone + 'static> RateLimit<S> {
     /// [`Limiter::try_acquire_all`] does.
     ///
     /// Where that is not possible they are asked one after another in this order, and if one denies, those before it are
-    /// refunded; if that fails, they stay charged. So it is for more than eight limiters, those of several stores, on several
-    /// nodes of a cluster, or with shadow mode, a deny cache, prefetch, coalescing, or a fallback that others
-    /// have not; and for requests that wait or reserve.
+    /// refunded; if that fails, they stay charged. So it is for more than eight limiters, those of several stores, or with
+    /// shadow mode, a deny cache, prefetch, coalescing, or a fallback that others have not; and for requests that wait or
+    /// reserve.
     ///
     /// Several limits of one key are one limit, as in `token-bucket 10/s burst 50 + fixed-window 1000/h`: all or
     /// nothing in one call.

@@ -24,7 +24,7 @@ use crate::key::Key;
 #[cfg(feature = "test-util")]
 use crate::notifications::{Listener, Notifications, Wake};
 use crate::runtime::{Runtime, Spawn};
-use crate::store::{BlockingStore, Store};
+use crate::store::{BlockingStore, Identity, Store};
 
 pub(crate) use pollster::block_on;
 
@@ -64,7 +64,7 @@ impl<S: BlockingStore> Store for Blocking<S> {
         self.store.execute(key, command, patience)
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 

@@ -12,24 +12,25 @@ use lockage_core::{
 use super::Limiter;
 use super::ask::{Answer, Ask, Mode};
 use super::circuit_breaker::Report;
+use super::decide_apart::decide_apart;
 use super::fallback::Fallback;
 use super::limit_source::{LimitSource, Next};
 use super::options::Options;
 use super::verbs::positive;
 use crate::error::{Error, StoreError};
 use crate::key::{Key, KeyError};
-use crate::store::{ONE_KEY, Store};
+use crate::store::{Identity, ONE_KEY, Store};
 
 /// One request of a [`Limiter::try_acquire_all`], made by [`Limiter::request`].
 #[derive(Clone, Copy)]
 #[must_use = "a request is not sent by itself: give it to `try_acquire_all`"]
 pub struct Request<'a> {
     prefix: &'a str,
-    source: &'a LimitSource,
+    pub(super) source: &'a LimitSource,
     options: &'a Options,
-    store: Option<usize>,
+    store: Option<Identity>,
     id: &'a str,
-    cost: Cost,
+    pub(super) cost: Cost,
 }
 
 /// The decision on several requests, of which all are admitted or none.
@@ -93,8 +94,12 @@ impl<S: Store> Limiter<S> {
     /// ```
     ///
     /// All requests go to their limiters' one store, in one call; under stored limits in as many as
-    /// [`StoredLimits`](super::StoredLimits) says, of which the last one charges. On a cluster their keys have to be on one
-    /// node: let the ids begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`.
+    /// [`StoredLimits`](super::StoredLimits) says, of which the last one charges.
+    ///
+    /// On a cluster this holds for ids that begin with one tag in braces, such as `{acme}:user:42` and `{acme}:all`. Others
+    /// are charged one after the other, in the order of their keys, by reservations of ten seconds: if one is denied, those
+    /// before it are cancelled. Meanwhile these can deny others as much as this call would charge. If a cancellation has no
+    /// answer, the call is `Unknown`; after a crash in between, what was charged stays charged as any request is.
     ///
     /// The call has a request id if any of the limiters has them, and one circuit breaker: of this limiter, or the first that
     /// has one. Observers and fallbacks are those of each request's limiter. If the store does not answer and all have a
@@ -105,7 +110,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// [`Error`], and nothing is charged unless it is `Unknown`. [`KeyError::Twice`] for two requests on one key,
     /// [`ConfigError::Conflict`] for shadow mode or limiters of several stores, and
-    /// [`StoreError::Misconfigured`] for keys on several nodes, or a store that decides on one key at a time. A
+    /// [`StoreError::Misconfigured`] for a store that decides on one key at a time. A
     /// [`StoreError::Record`] is of the first key that cannot be used. A denial is not an error.
     pub async fn try_acquire_all(&self, requests: &[Request<'_>]) -> Result<AllDecision, Error> {
         self.all(requests, None).await
@@ -117,6 +122,7 @@ impl<S: Store> Limiter<S> {
     ///
     /// # Errors
     /// As [`Limiter::try_acquire_all`], also for a `window` out of range, and for an id that was used with another cost.
+    /// [`StoreError::Misconfigured`] for keys on several nodes of a cluster.
     pub async fn try_acquire_all_once(
         &self,
         requests: &[Request<'_>],
@@ -152,6 +158,7 @@ impl<S: Store> Limiter<S> {
     ) -> Result<Vec<Decision>, Error> {
         let all_options = || iter::once(&self.options).chain(requests.iter().map(|it| it.options));
         let own_name = || all_options().find_map(|it| Some(it.idempotency.as_ref()?.name()));
+        let is_once = name.is_some();
         let name = name.or_else(own_name);
         let breaker = all_options().find_map(|it| it.circuit_breaker.as_ref());
         let Some(store) = self.store.identity() else {
@@ -172,7 +179,11 @@ impl<S: Store> Limiter<S> {
         }
         let decided = match Report::begin(breaker) {
             Ok(report) => {
-                let decided = self.follow_all(requests, &keys, &acquires).await;
+                // The id of a caller's own names one call.
+                let decided = match is_once || store.has_together(&keys) {
+                    true => self.follow_all(requests, &keys, &acquires).await,
+                    false => Box::pin(decide_apart(&self.store, requests, &keys, &acquires)).await,
+                };
                 if let Some(report) = report {
                     report.call_ended(&decided);
                 }
@@ -230,7 +241,7 @@ impl<S: Store> Limiter<S> {
 }
 
 impl Request<'_> {
-    fn acquire(&self, store: usize) -> Result<Acquire, Error> {
+    fn acquire(&self, store: Identity) -> Result<Acquire, Error> {
         let conflict = |with| ConfigError::Conflict { what: "one decision on several ids", with };
         if self.options.shadow.is_some() {
             return Err(conflict("shadow mode").into());

@@ -9,6 +9,7 @@ mod calendar;
 mod circuit_breaker;
 mod coalesce;
 mod decide;
+mod decide_apart;
 mod denials;
 mod deny_cache;
 mod fallback;

@@ -11,7 +11,7 @@ use crate::error::StoreError;
 use crate::key::Key;
 use crate::notifications::{Listener, Notifications, Wake};
 use crate::replicated::Replicated;
-use crate::store::{BlockingStore, Store};
+use crate::store::{BlockingStore, Identity, Store};
 
 /// A store that reports each call to an [`Observer`]. Clones share it.
 ///
@@ -161,7 +161,7 @@ impl<S: Store> Store for ObservedStore<S> {
         results
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 
@@ -190,7 +190,7 @@ impl<S: BlockingStore> BlockingStore for ObservedStore<S> {
         call.end(self.store.execute(key, command, max_wait))
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 

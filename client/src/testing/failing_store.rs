@@ -9,7 +9,7 @@ use lockage_core::{AcquireAll, Command, OneOutcome};
 use crate::error::StoreError;
 use crate::key::Key;
 use crate::notifications::{Listener, Notifications, Wake};
-use crate::store::{BlockingStore, Store};
+use crate::store::{BlockingStore, Identity, Store};
 
 /// More calls than any test makes.
 const MAX_CALLS: u64 = 1_000_000;
@@ -186,7 +186,7 @@ impl<S: Store> Store for FailingStore<S> {
         self.store.server()
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 
@@ -221,7 +221,7 @@ impl<S: BlockingStore> BlockingStore for FailingStore<S> {
         }
     }
 
-    fn identity(&self) -> Option<usize> {
+    fn identity(&self) -> Option<Identity> {
         self.store.identity()
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lockage::{BlockingLimiter, Limit};
 use lockage_redis_rs::BlockingRedisStore;
-use lockage_tests::server::Server;
+use lockage_tests::server::{Cluster, Server};
+use redis::cluster::ClusterClientBuilder;
 
 const USERS: u64 = 12;
 const ORGANISATIONS: u64 = 3;
@@ -16,7 +17,10 @@ type Limiter = BlockingLimiter<BlockingRedisStore>;
 
 /// The limiters of users, organisations and everybody.
 fn limiters(url: &str) -> [Limiter; 3] {
-    let store = BlockingRedisStore::open(url).unwrap();
+    limiters_on(&BlockingRedisStore::open(url).unwrap())
+}
+
+fn limiters_on(store: &BlockingRedisStore) -> [Limiter; 3] {
     let limits =
         ["fixed-window 3000/day", "sliding-log 9000/day", "token-bucket 20000/day burst 20000"];
     ["user", "organisation", "all"].map(|prefix| {
@@ -98,4 +102,38 @@ fn processes_that_are_killed_leave_exact_counts() {
     // The bucket fills by one in 4.3 s.
     let everybody = used(&everybody, 0);
     assert!((everybody..=everybody + 20).contains(&sum), "{sum} of {everybody}");
+}
+
+/// D18 on a cluster: threads that ask for ids on several nodes at the same time leave exact counts.
+#[test]
+fn ids_on_several_nodes_are_charged_for_admissions() {
+    let cluster = Cluster::start();
+    let builder = ClusterClientBuilder::new(cluster.urls());
+    let store = BlockingRedisStore::cluster(builder).unwrap();
+    let admitted = std::thread::scope(|scope| {
+        let asking = |thread: u64| {
+            let [users, organisations, _] = limiters_on(&store);
+            move || {
+                let mut admitted = 0;
+                for call in 0..60 {
+                    let (user, organisation) = ((call % 4).to_string(), (call % 2).to_string());
+                    // One in three asks for more than the user's limit has.
+                    let cost = if (call + thread).is_multiple_of(3) { 3001 } else { 40 };
+                    let requests =
+                        [organisations.request(&organisation, 40), users.request(&user, cost)];
+                    admitted += u64::from(users.try_acquire_all(&requests).unwrap().is_allowed());
+                }
+                admitted
+            }
+        };
+        let threads: Vec<_> = (0..4).map(|thread| scope.spawn(asking(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+    });
+    let [users, organisations, _] = limiters_on(&store);
+    let used = |limiter: &Limiter, ids: u64| {
+        let of = |id: u64| limiter.peek(&id.to_string(), 0).unwrap();
+        (0..ids).map(of).map(|decision| decision.limit - decision.remaining).sum::<u64>()
+    };
+    assert_eq!((used(&users, 4), used(&organisations, 2)), (admitted * 40, admitted * 40));
+    assert!(admitted > 100, "{admitted}");
 }

@@ -1,5 +1,7 @@
 //! One decision on requests for several ids, through the limiter and its options.
 
+mod apart;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

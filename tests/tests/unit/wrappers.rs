@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockage::notifications::{Listener, Notifications, Wake};
 use lockage::observer::{ObservedStore, Observer};
 use lockage::runtime::Tokio;
-use lockage::store::{Command, Replicated};
+use lockage::store::{Command, Identity, Replicated};
 use lockage::{AnyStore, Key, Limit, RetryStore, Store, StoreError};
 use lockage_core::{Acquire, AcquireAll, OneOfAll, OneOutcome, Reset};
 use lockage_memory::MemoryStore;
@@ -77,8 +77,8 @@ impl Store for Able {
         self.store.execute_batch(calls, patience).await
     }
 
-    fn identity(&self) -> Option<usize> {
-        Some(7)
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::new(7))
     }
 
     async fn execute_all(
@@ -118,7 +118,7 @@ impl Replicated for Able {
 async fn check<S: Store + Replicated>(wrapper: S, seen: &Mutex<Vec<Seen>>) {
     assert_eq!(
         (wrapper.server().as_deref(), wrapper.supports_batch(), wrapper.identity()),
-        (Some("127.0.0.1:7"), true, Some(7))
+        (Some("127.0.0.1:7"), true, Some(Identity::new(7)))
     );
     let keys = ["1", "2"].map(|id| Key::new("test", id).unwrap());
     let within = wrapper.execute_within(&keys[0], &Reset, SECOND / 2).await.unwrap();

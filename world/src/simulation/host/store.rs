@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockage::notifications::{Listener, Notifications, Wake};
-use lockage::store::Replicated;
+use lockage::store::{Identity, Replicated};
 use lockage::{Key, Store, StoreError};
 use lockage_core::{AcquireAll, AnyCommand, Command, OneOutcome};
 
@@ -79,8 +79,8 @@ impl Store for Host {
         outcomes
     }
 
-    fn identity(&self) -> Option<usize> {
-        Some(Arc::as_ptr(&self.ports).addr())
+    fn identity(&self) -> Option<Identity> {
+        Some(Identity::new(Arc::as_ptr(&self.ports).addr()))
     }
 
     async fn execute_all(
