@@ -150,6 +150,8 @@ impl<'a> AllCall<'a> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use lockage::{Limit, Store};
     use lockage_core::Acquire;
 
@@ -210,6 +212,37 @@ mod tests {
         for reply in [Reply::Other, Reply::Integer(1), Reply::List(vec![Reply::Integer(0); 2])] {
             let unreadable = call.outcome(&reply);
             assert!(matches!(unreadable, Err(StoreError::Unknown(_))), "{unreadable:?}");
+        }
+        let refused = call.outcome(&Reply::error("NOAUTH Authentication required."));
+        assert!(matches!(refused, Err(StoreError::Misconfigured(_))), "{refused:?}");
+    }
+
+    /// A server that names another node for each request, and counts them.
+    struct Moved {
+        is_cluster: bool,
+        sent: AtomicUsize,
+    }
+
+    impl Link for Moved {
+        async fn send(&self, _: &Request<'_>) -> Result<Reply, LinkError> {
+            self.sent.fetch_add(1, Ordering::Relaxed);
+            Ok(Reply::error("MOVED 1 b:1"))
+        }
+
+        fn is_cluster(&self) -> bool {
+            self.is_cluster
+        }
+    }
+
+    #[test]
+    fn another_node_is_asked_only_in_a_cluster() {
+        for is_cluster in [true, false] {
+            let store = LuaStore::new(Moved { is_cluster, sent: AtomicUsize::new(0) });
+            let keys = ["{t}1", "{t}2", "{t}3"].map(|id| Key::new("test", id).unwrap());
+            let command = command();
+            let asked = store.execute_all(&keys, &command, Duration::MAX);
+            assert!(asked.now_or_never().unwrap().is_err());
+            assert_eq!(store.link.sent.load(Ordering::Relaxed) > 1, is_cluster);
         }
     }
 

@@ -131,6 +131,8 @@ fn refused_addresses() {
             "no parameter \"db\" is known here, only protocol; the database follows the host",
         ),
         ("redis://u:s3cret@host?timeout=3", "no parameter \"timeout\""),
+        ("redis://host?protocol=2&timeout=3", "no parameter \"timeout\""),
+        ("redis+unix:///a?pass=s3c&ret=1", "no parameter is known"),
         ("redis://host?password", "no parameter is known"),
         ("redis://host?pass%20word=1", "no parameter is known"),
         ("redis://host?node=a:1", "no parameter \"node\""),
