@@ -109,7 +109,7 @@ impl<'c> Judge<'c> {
         mutant: &Mutant,
     ) -> Result<bool> {
         let number = [("MUTANT", mutant.number.to_string().into())];
-        let within = 20 * time + Duration::from_secs(5);
+        let within = 8 * time + Duration::from_secs(5);
         Ok(!runs::passes(&self.programs[program], arguments, number, within)?)
     }
 }
