@@ -1,6 +1,6 @@
 //! Tables of a file: their keys, and values of the expected kinds.
 
-use crate::mistake::{Report, listed, nearest};
+use crate::mistake::{Report, Span, is_near, listed, nearest};
 use crate::tree::{Key, Node, Value};
 
 /// A table whose keys are known.
@@ -29,6 +29,14 @@ impl<'n> Fields<'n> {
     /// Returns the value of a key.
     pub(crate) fn get(&self, name: &str) -> Option<&'n Node> {
         self.entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
+    }
+
+    /// Reports that a key is missing, unless it is there in another spelling, which is reported as unknown.
+    pub(crate) fn lacks(&self, name: &str, span: Span, message: &str, report: &mut Report<'_>) {
+        let is_spelt = |(key, _): &(Key, Node)| is_near(&key.text, name);
+        if !self.entries.iter().any(is_spelt) {
+            report.at(span, message);
+        }
     }
 }
 

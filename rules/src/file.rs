@@ -110,7 +110,7 @@ impl Reader {
             text(node, "a name", report).filter(|name| check_name(name, node.span, report))
         });
         if fields.get("name").is_none() {
-            report.at(span, "a rule without a name: add `name`");
+            fields.lacks("name", span, "a rule without a name: add `name`", report);
         }
         let conditions = fields.get("when").map(|node| self.conditions(node, report));
         let id = fields.get("id").and_then(|node| self.id(node, report));
@@ -121,7 +121,7 @@ impl Reader {
         if fields.get("id").is_none() && effects.iter().any(needs_id) {
             let message = "a rule without an id: add `id`, such as \"user:{user}\", or a text without braces for \
                            a limit that all requests share";
-            report.at(span, message);
+            fields.lacks("id", span, message, report);
         }
         let [exact, overdraft] = SWITCHES.map(|name| {
             let node = fields.get(name);
@@ -186,7 +186,8 @@ impl Reader {
         let is_stored = stored == Some(true);
         let Some(node) = fields.get("limit") else {
             if !is_stored {
-                report.at(span, "a rule without a limit: add `limit`, or `stored = true`");
+                let message = "a rule without a limit: add `limit`, or `stored = true`";
+                fields.lacks("limit", span, message, report);
             }
             return Some(vec![(Some(RuleLimit::Stored(None)), span)]);
         };

@@ -112,16 +112,21 @@ fn place(text: &str, offset: usize) -> (usize, usize) {
 /// Returns `: did you mean WORD?` for the nearest of the known words, or the list of all.
 pub(crate) fn nearest<'w>(word: &str, known: impl IntoIterator<Item = &'w str>) -> String {
     let known: Vec<&str> = known.into_iter().filter(|one| !one.is_empty()).collect();
-    let edits = |one: &str| strsim::damerau_levenshtein(&one.to_lowercase(), &word.to_lowercase());
-    let near = known.iter().map(|one| (edits(one), *one)).min();
+    let near = known.iter().map(|one| (edits(word, one), *one)).min();
     match near {
-        // At most a third of its letters may differ, and always two.
-        Some((edits, near)) if edits <= (near.chars().count() / 3).max(2) => {
-            format!(": did you mean `{near}`?")
-        }
+        Some((_, near)) if is_near(word, near) => format!(": did you mean `{near}`?"),
         Some(_) => format!(": expected {}", listed(&known)),
         None => String::new(),
     }
+}
+
+/// Returns whether a word may be a misspelling of another one: at most a third of its letters differ, and always two may.
+pub(crate) fn is_near(word: &str, other: &str) -> bool {
+    edits(word, other) <= (other.chars().count() / 3).max(2)
+}
+
+fn edits(word: &str, other: &str) -> usize {
+    strsim::damerau_levenshtein(&other.to_lowercase(), &word.to_lowercase())
 }
 
 /// Returns the words as a list: `a`, `b` or `c`. Of many it has the first ones.

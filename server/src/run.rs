@@ -41,7 +41,7 @@ type Observers = Vec<Arc<dyn Observer>>;
 pub async fn run(options: Options) -> Result<()> {
     if options.check {
         let path = options.rules.as_ref().expect("--check requires it");
-        let rules = Rules::load(path).map_err(|error| anyhow!("{error}"))?;
+        let rules = Rules::load(path).map_err(|error| anyhow!("mistakes in the rules\n{error}"))?;
         #[allow(clippy::print_stdout, reason = "it is the output of the command")]
         {
             println!("{}: {} rules", path.display(), rules.len());
@@ -100,8 +100,11 @@ pub async fn run(options: Options) -> Result<()> {
         let serve = move |stream, connection| resp::serve(stream, connection, gate.clone());
         tokio::spawn(port.accept(serve));
     }
-    if let Some(rules) = rules {
-        follow(rules, options.limits.poll)?;
+    match rules {
+        Some(rules) => follow(rules, options.limits.poll)?,
+        None => tracing::warn!(
+            "no --rules: requests by values are all allowed, and only those with a limit of their own are limited"
+        ),
     }
 
     tokio::select! {

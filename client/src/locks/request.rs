@@ -1,5 +1,6 @@
 //! One attempt to hold something: its commands, and the store's answers.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -78,6 +79,23 @@ pub enum Busy {
         /// When their leases end, without earlier renewals, releases or owners.
         retry_after: Duration,
     },
+}
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Busy::Held(Holder { hold, .. }) => {
+                write!(f, "another owner holds it, under the token {}", hold.token)
+            }
+            Busy::Queued { ahead } => {
+                write!(f, "it is free, and {ahead} owners are in line before")
+            }
+            Busy::InUse { retry_after } => write!(f, "it is in use, for at most {retry_after:?}"),
+            Busy::Upgrade { .. } => {
+                f.write_str("others read, too: release the read before writing")
+            }
+        }
+    }
 }
 
 /// The outcome of a release.

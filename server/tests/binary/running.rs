@@ -158,7 +158,12 @@ fn a_check_ends_with_all_mistakes() {
     let (code, _, error) =
         check("[[rules]]\nname = \"a\"\nlimit = \"fixed-window 1/eon\"\nshadwo = true\n");
     assert_eq!(code, Some(1));
-    assert!(error.contains("rules.toml:3:") && error.contains("rules.toml:4:1"), "{error}");
+    let lines: Vec<&str> = error.lines().collect();
+    let [_, third, fourth] = lines[..] else { panic!("{error}") };
+    let of = |line: &str| format!("{}:{line}", file.display());
+    assert!(third.starts_with(&of("3:")) && fourth.starts_with(&of("4:1: ")), "{error}");
+    let (.., error) = check("[[rules]]\nname = \"a\"\nid = \"a\"\nlimitt = \"fixed-window 1/s\"\n");
+    assert!(error.contains("did you mean `limit`?") && error.lines().count() == 2, "{error}");
 }
 
 #[test]

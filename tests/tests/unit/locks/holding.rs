@@ -178,7 +178,9 @@ async fn a_denied_attempt_is_one_call() {
     let (locks, store) = locks();
     let _held = locks.lock("one").unwrap().acquire().await.unwrap();
     let calls = store.calls();
-    refused(&locks).await;
+    let denied = locks.lock("one").unwrap().try_acquire().await.unwrap();
+    let TryLock::Busy(busy) = denied else { panic!("it is held") };
+    assert!(busy.to_string().starts_with("another owner holds it, under the token "), "{busy}");
     sleep(MILLI).await;
     assert_eq!(store.calls(), calls + 1);
 }
