@@ -34,6 +34,7 @@ enum Source {
     Route,
     Of(Box<str>, OfRequest<Option<String>>),
     Shared,
+    Either(Box<[Key; 2]>),
 }
 
 /// Returns the key of the value of a header field, such as an API key. A request without it is answered 401.
@@ -73,6 +74,14 @@ impl Key {
     pub fn and(mut self, other: impl Into<Key>) -> Self {
         self.sources.extend(other.into().sources);
         self
+    }
+
+    /// Returns this key or, for requests that lack it, the other one, as in `header("x-api-key")?.or(ip())`.
+    ///
+    /// Clients can invent values of a field, each with a limit of its own: refuse unknown ones first, or limit addresses,
+    /// too.
+    pub fn or(self, other: impl Into<Key>) -> Self {
+        Source::Either(Box::new([self, other.into()])).into()
     }
 
     /// Returns the id of a request.
@@ -124,6 +133,10 @@ impl Source {
                 write_value(value.as_bytes(), id);
             }
             Source::Shared => id.push_str("all"),
+            Source::Either(keys) => id.push_str(&match keys[0].id(parts) {
+                Err(Reason::NoKey(_)) => keys[1].id(parts)?,
+                own => own?,
+            }),
         }
         Ok(())
     }

@@ -237,6 +237,21 @@ async fn an_api_key_that_is_an_address_is_no_address() {
     assert_eq!(status(&by_key, request).await, 200);
 }
 
+/// A key that a request lacks is replaced by another one, which is not that of any value.
+#[tokio::test]
+async fn a_key_stands_in_for_another() {
+    let layer = once(header("x-api-key").unwrap().or(ip()));
+    let requests = [&[][..], &[("x-api-key", "a")], &[("x-api-key", "ip:192.0.2.1")]];
+    for answer in [200, 429] {
+        for fields in requests {
+            assert_eq!(status(&layer, with(from("192.0.2.1"), fields)).await, answer, "{fields:?}");
+        }
+    }
+    assert_eq!(status(&layer, from("192.0.2.9")).await, 200);
+    // Without an address there is a reason other than a missing key.
+    assert_eq!(ask(&layer, Request::new(())).await.status(), 500);
+}
+
 #[tokio::test]
 async fn requests_without_a_key_get_401_with_the_reason() {
     let layer = once(header("x-api-key").unwrap());
