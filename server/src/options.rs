@@ -16,7 +16,8 @@ use lockage_tower::Fields;
                                  1 for a failure, 2 for wrong arguments."
 )]
 pub struct Options {
-    /// The file of rules, in TOML, YAML or JSON. It is followed while the server runs
+    /// The file of rules, in TOML, YAML or JSON. It is followed while the server runs. Without it, all requests by values
+    /// are allowed
     #[arg(long, value_name = "FILE", env = "LOCKAGE_RULES")]
     pub(crate) rules: Option<PathBuf>,
     /// Print all mistakes of the rules, and end

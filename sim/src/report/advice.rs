@@ -24,6 +24,10 @@ impl AdviceReport {
             grouped(requests),
             counted(self.advice.requests, "request")
         )?;
+        if self.advice.may_deny == 0 {
+            let why = "the busiest client sets this limit, even an attacker. See the trade-off.";
+            writeln!(out, "That is none: {why}")?;
+        }
         writeln!(out, "\n{}\n{}", self.headline(), self.period())?;
         table::write_source(&self.source, out)?;
         for grid in self.grids() {

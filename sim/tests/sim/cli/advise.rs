@@ -47,10 +47,11 @@ fn the_report_for_people_and_the_chart_show_the_trade_off() {
     let output = run(&["advise", SAMPLE, "--svg", path.to_str().unwrap()]);
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
     let report = text(&output.stdout);
-    let [deploy, why] = [0, 1].map(|line| report.lines().nth(line).unwrap());
+    let [deploy, why, none] = [0, 1, 2].map(|line| report.lines().nth(line).unwrap());
     let advised = json(&["advise", SAMPLE])["deploy"].clone();
     assert_eq!(deploy, format!("Deploy {}", advised["limit"].as_str().unwrap()));
     assert!(why.contains(": 0 of 35, and 0 of 600 requests."), "{why}");
+    assert!(none.contains("the busiest client sets this limit"), "{none}");
     for expected in [
         "\n\nsample.log: 600 requests of 35 clients",
         "The smallest limits that deny fewer than 1% of the clients",
