@@ -111,7 +111,7 @@ impl<S: Store> Limiter<S> {
 
     /// Charges each part its real cost instead of its estimate, as [`Limiter::commit`] does for all alike. A part's cost
     /// may be below its estimate while another's is above.
-    #[doc = limiter_example!(under "requests: fixed-window 60/min + tokens: token-bucket 90_000/min":
+    #[doc = limiter_example!(under "requests: fixed-window 60/min + tokens: fixed-window 90_000/min":
         "let hold = Duration::from_secs(60);"
         r#"let reserved = limiter.reserve_parts("user:42", &[("requests", 1), ("tokens", 4000)], hold).await?;"#
         r#"let reservation = reserved.reservation.expect("it is admitted");"#
@@ -135,7 +135,7 @@ impl<S: Store> Limiter<S> {
 
     /// Gives back, of each part of `id`, up to its cost, as [`Limiter::refund`] does of all alike. The amount is the most
     /// that any part gave back.
-    #[doc = limiter_example!(under "requests: fixed-window 60/min + tokens: token-bucket 90_000/min":
+    #[doc = limiter_example!(under "requests: fixed-window 60/min + tokens: fixed-window 90_000/min":
         r#"_ = limiter.try_acquire_parts("user:42", &[("requests", 1), ("tokens", 950)]).await?;"#
         r#"let unused = limiter.refund_parts("user:42", &[("tokens", 900)]).await?;"#
         "assert_eq!((unused.after.parts[0].remaining, unused.after.parts[1].remaining), (59, 89_950));"
