@@ -11,7 +11,7 @@ mod places;
 mod planted;
 mod runs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,9 +62,6 @@ fn main() -> Result<ExitCode> {
         (arguments.only.is_empty() || arguments.only.iter().any(is_one))
             && (!arguments.complete || living.complete.contains(&it.file))
     };
-    let keys = std::fs::read_to_string("/tmp/living_keys.txt")?;
-    let keys: std::collections::BTreeSet<_> = keys.lines().collect();
-    let is_wanted = |it: &&Mutant| is_wanted(it) && (it.file.contains("decide_apart") || keys.contains(format!("{}|{}", it.file, it.is).as_str()));
     let wanted = copy.mutants.iter().filter(is_wanted);
     let tried: Vec<_> = wanted.skip(arguments.skip).step_by(arguments.one_in.get()).collect();
     eprintln!("{} mutants, {} of them tried", copy.mutants.len(), tried.len());
@@ -125,6 +122,13 @@ fn table(judged: &[(&Mutant, Verdict)], living: &Living) -> String {
 fn wrong(all: &[Mutant], judged: &[(&Mutant, Verdict)], living: &Living) -> Vec<String> {
     let unknown =
         living.unknown(all).into_iter().map(|it| format!("listed, and no mutant: {it:?}"));
+    let is_alive = |verdict| matches!(verdict, Verdict::Lives | Verdict::NotReached);
+    // Places with the same text have one name.
+    let alive: BTreeSet<_> = judged
+        .iter()
+        .filter(|(_, verdict)| is_alive(*verdict))
+        .map(|(mutant, _)| mutant.key())
+        .collect();
     let judged = judged.iter().filter_map(|(mutant, verdict)| {
         let is_excused = living.excuses(mutant);
         match verdict {
@@ -133,7 +137,9 @@ fn wrong(all: &[Mutant], judged: &[(&Mutant, Verdict)], living: &Living) -> Vec<
             {
                 Some(format!("lives without a reason: {:?}", mutant.key()))
             }
-            Verdict::KilledByWorlds | Verdict::KilledByTests if is_excused => {
+            Verdict::KilledByWorlds | Verdict::KilledByTests
+                if is_excused && !alive.contains(&mutant.key()) =>
+            {
                 Some(format!("listed, and killed: {:?}", mutant.key()))
             }
             _ => None,

@@ -68,7 +68,9 @@ async fn a_hold_is_not_kept_until_a_renewal() {
 /// A lock that may end at once is free when its work's caller goes on.
 #[tokio::test(start_paused = true)]
 async fn a_run_ends_with_its_release() {
-    let (locks, store) = locks();
+    let (_, store) = locks();
+    let slow = Slow::new(&store, vec![(MILLI * 100, MILLI * 100)]);
+    let locks = Locks::new(RetryStore::new(slow, Tokio, SECOND), LEASE).unwrap();
     let ran = locks.lock("one").unwrap().try_run(async |_| ()).await.unwrap();
     assert_eq!(ran, RunOutcome::Done(()));
     assert!(holder(&store).await.is_none());

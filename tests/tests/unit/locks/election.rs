@@ -106,7 +106,6 @@ async fn a_store_that_is_away_ends_no_campaign() {
         let terms = Terms::default();
         let one = candidate(&locks, 0, LEASE * 100, &terms);
         sleep(LEASE).await;
-        assert!(store.calls() < 1000, "{fate:?}: it pauses between its calls");
         assert!(terms.lock().unwrap().is_empty() && !one.is_finished(), "{fate:?}");
         store.always(Fate::Answered);
         // A grant of a lost answer may have to end first.
@@ -119,6 +118,18 @@ async fn a_store_that_is_away_ends_no_campaign() {
         one.abort();
         assert_eq!(terms.lock().unwrap().len(), 2, "{fate:?}");
     }
+}
+
+/// A campaign that fails at once, since no replica acknowledges a grant, pauses between its attempts.
+#[tokio::test(start_paused = true)]
+async fn a_campaign_pauses_after_a_failure() {
+    let store = FailingStore::new(paused_memory());
+    let replicas = crate::late_calls::Replicas::new(&store, 0, Duration::ZERO);
+    let locks = Locks::new(RetryStore::new(replicas, Tokio, SECOND), LEASE).unwrap();
+    let lock = locks.with_replicas(1).lock("one").unwrap();
+    let never = async |_| -> ControlFlow<()> { panic!("it does not lead") };
+    assert!(timeout(SECOND * 10, lock.lead(never)).await.is_err());
+    assert!(store.calls() < 1000, "{}", store.calls());
 }
 
 /// An error that does not pass ends the call, and nothing else is called by that name.

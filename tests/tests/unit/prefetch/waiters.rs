@@ -143,6 +143,7 @@ async fn a_waiter_is_answered_by_its_own_call() {
     assert!(second.as_mut().poll(context).is_pending());
     assert!(waits.as_mut().poll(context).is_pending());
     assert!(told(first).await.unwrap().is_allowed());
+    assert!(waits.as_mut().poll(context).is_pending());
     assert!(told(second).await.unwrap().is_allowed());
     let before = store.executions();
     assert_eq!(told(waits).await.unwrap().origin, Origin::Prefetch);
