@@ -177,11 +177,13 @@ impl<S: Store> Limiter<S> {
                 None => acquire,
             });
         }
+        let mut has_denied = false;
         let decided = match Report::begin(breaker) {
             Ok(report) => {
                 // The id of a caller's own names one call.
-                let decided = match is_once || store.has_together(&keys) {
-                    true => self.follow_all(requests, &keys, &acquires).await,
+                let decided;
+                (decided, has_denied) = match is_once || store.has_together(&keys) {
+                    true => (self.follow_all(requests, &keys, &acquires).await, false),
                     false => Box::pin(decide_apart(&self.store, requests, &keys, &acquires)).await,
                 };
                 if let Some(report) = report {
@@ -192,7 +194,7 @@ impl<S: Store> Limiter<S> {
             Err(refused) => Err(refused.into()),
         };
         let decisions = match decided {
-            Err(Error::Store(error)) => return fall_back(requests, &keys, error),
+            Err(Error::Store(error)) if !has_denied => return fall_back(requests, &keys, error),
             decided => decided?,
         };
         for ((request, key), decision) in requests.iter().zip(&keys).zip(&decisions) {

@@ -4,7 +4,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lockage_core::{Acquire, Cost, Decision, Peek, Reservation, Reserved, Settle, Settlement};
+use lockage_core::{
+    Acquire, Cost, Decision, Peek, RecordError, Reservation, Reserved, Settle, Settlement,
+};
 
 use super::acquire_all::Request;
 use super::idempotency::random_id;
@@ -17,13 +19,13 @@ use crate::store::Store;
 const HOLD: Duration = Duration::from_secs(10);
 
 /// Charges each key in its turn, in the order of the keys, so that of two calls for the same keys one goes ahead. What was
-/// charged is given back if one denies or fails.
+/// charged is given back if one denies or fails. Also returns whether one has denied, which no failure after it undoes.
 pub(super) async fn decide_apart(
     store: &impl Store,
     requests: &[Request<'_>],
     keys: &[Key],
     acquires: &[Acquire],
-) -> Result<Vec<Decision>, Error> {
+) -> (Result<Vec<Decision>, Error>, bool) {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_unstable_by_key(|at| keys[*at].as_str());
     let (mut charges, mut decisions) = (Vec::new(), vec![None; keys.len()]);
@@ -41,9 +43,14 @@ pub(super) async fn decide_apart(
                 decisions[*at] = Some(decision);
             }
             denied => {
-                cancel(store, &charges).await?;
-                let denied = (*at, denied?.decision);
-                return with_others(store, requests, keys, denied).await;
+                let has_denied = denied.is_ok();
+                let decided = match (cancel(store, &charges).await, denied) {
+                    (Err(error), _) | (Ok(()), Err(error)) => Err(error),
+                    (Ok(()), Ok(Reserved { decision, .. })) => {
+                        with_others(store, requests, keys, (*at, decision)).await
+                    }
+                };
+                return (decided, has_denied);
             }
         }
     }
@@ -51,7 +58,7 @@ pub(super) async fn decide_apart(
     // places in flight.
     let settled = charges.iter().filter(|charge| lease(charge.source, charge.key).is_none());
     join_all(settled.map(|charge| charge.settle(store, charge.cost))).await;
-    Ok(decisions.into_iter().flatten().collect())
+    (Ok(decisions.into_iter().flatten().collect()), false)
 }
 
 async fn reserve(
@@ -60,9 +67,19 @@ async fn reserve(
     key: &Key,
     acquire: Acquire,
 ) -> Result<Reserved, Error> {
-    let hold = lease(source, key).map_or(HOLD, |lease| lease.min(HOLD));
-    let id = random_id(|| RandomState::new().hash_one(()));
-    source.execute(store, key, &acquire.reserve(id, hold)?).await
+    let reserve = async || {
+        let hold = lease(source, key).map_or(HOLD, |lease| lease.min(HOLD));
+        let id = random_id(|| RandomState::new().hash_one(()));
+        source.execute(store, key, &acquire.reserve(id, hold)?).await
+    };
+    match reserve().await {
+        Err(Error::Store(StoreError::Record(RecordError::HoldTooLong))) => {
+            // A stored limit has a shorter lease than was known: a peek reads it.
+            _ = source.execute(store, key, &Peek::new(source.nominal(), 0)).await?;
+            reserve().await
+        }
+        reserved => reserved,
+    }
 }
 
 /// Returns how long places are kept, if the limit counts requests in flight.

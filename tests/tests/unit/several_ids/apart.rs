@@ -234,6 +234,47 @@ async fn a_busy_bucket_gets_back_all_that_was_cancelled() {
     assert_eq!(everybody.peek("all", 0).await.unwrap().remaining, 100 - 1 - 20 * 4);
 }
 
+/// The lease of a stored limit is known to its store alone, and may have become shorter.
+#[tokio::test(start_paused = true)]
+async fn short_leases_of_stored_limits_are_found() {
+    let (_, retrying) = nodes();
+    let [first, second, _] = three(&retrying);
+    let operator = first.under_stored(StoredLimits::new());
+    let stored = first.under_stored(StoredLimits::new());
+    for text in ["in-flight 2 lease 5s", "in-flight 2 lease 2s", "fixed-window 2/min"] {
+        operator.set_limit("x", limit(text)).await.unwrap();
+        for is_allowed in [true, true, false] {
+            let requests = [stored.request("x", 1), second.request("y", 1)];
+            let decided = stored.try_acquire_all(&requests).await.unwrap();
+            assert_eq!(decided.is_allowed(), is_allowed, "{text}");
+        }
+        tokio::time::advance(20 * SECOND).await;
+    }
+}
+
+/// A denial stands, also where the store is away before its charges are given back, or the others are looked at.
+#[tokio::test(start_paused = true)]
+async fn a_denial_is_not_left_to_a_fallback() {
+    for answered in 1..8 {
+        let (store, retrying) = nodes();
+        let limiters =
+            three(&retrying).map(|limiter| limiter.with_fallback(Fallback::open()).unwrap());
+        let ids = ["x", "y", "z"];
+        let requests: Vec<Request<'_>> =
+            (0..3).map(|at| limiters[at].request(ids[at], 1)).collect();
+        assert!(limiters[1].try_acquire("y", 9).await.unwrap().is_allowed());
+        store.next(vec![Fate::Answered; answered]);
+        store.always(Fate::NotDone);
+        let decided = limiters[0].try_acquire_all(&requests).await;
+        // The second answer is the denial, the third gives the first charge back, and two peeks follow.
+        let is_allowed = decided.as_ref().map(AllDecision::is_allowed).ok();
+        let expected = [Some(true), None, None, None, Some(false)][answered.min(5) - 1];
+        assert_eq!(is_allowed, expected, "{answered}: {decided:?}");
+        let is_unknown = matches!(decided, Err(Error::Store(StoreError::Unknown(_))));
+        assert_eq!(is_unknown, answered == 2, "{answered}: {decided:?}");
+    }
+}
+
 /// Under stored limits too; and an id of the caller's own names one call.
 #[tokio::test(start_paused = true)]
 async fn stored_limits_are_charged_apart_and_calls_with_an_id_are_refused() {
