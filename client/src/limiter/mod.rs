@@ -94,13 +94,13 @@ const DEFAULT_PREFIX: &str = "lockage";
 ///
 /// # pollster::block_on(async {
 /// # let store = MemoryStore::new();
-/// let standard: Limit = "token-bucket 100/s burst 20".parse()?;
+/// let standard: Limit = "fixed-window 20/min".parse()?;
 /// let limits = StoredLimits::new().with_default(standard);
 /// let limiter = Limiter::stored(store, limits).with_prefix("api")?;
 /// assert_eq!(limiter.try_acquire("user:42", 1).await?.limit, 20);
 ///
 /// // From any process:
-/// let gold: Limit = "token-bucket 1000/s burst 200".parse()?;
+/// let gold: Limit = "fixed-window 200/min".parse()?;
 /// limiter.set_limit("user:42", gold).await?;
 /// assert_eq!(limiter.try_acquire("user:42", 1).await?.remaining, 198);
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
