@@ -86,14 +86,13 @@ impl<'a> AllCall<'a> {
         let mut scripts: Vec<ScriptId> = each.iter().map(ScriptCall::script).collect();
         scripts.sort_unstable();
         scripts.dedup();
-        let mut head = Vec::with_capacity(2 * each.len());
-        for call in &each {
+        let head = each.iter().flat_map(|call| {
             let number = scripts.iter().take_while(|id| **id != call.script()).count() + 1;
             // There are fewer than 255 scripts, and a limit has few numbers.
-            head.extend([number, call.arguments().len()].map(|number| number as u8));
-        }
+            [number, call.arguments().len()].map(|number| number as u8)
+        });
         let own = each.iter().flat_map(ScriptCall::arguments).map(<[u8]>::to_vec);
-        let arguments = std::iter::once(head).chain(own).collect();
+        let arguments = std::iter::once(head.collect()).chain(own).collect();
         let (script, route) = (all_script(&scripts), Route::default());
         AllCall { command, time, is_packed, script, arguments, route }
     }
@@ -118,14 +117,14 @@ impl<'a> AllCall<'a> {
         if error.code() != NEEDS_SLOW_PATH {
             return self.route.goes_on_after(error.code(), error.node(), follows);
         }
-        let was_packed = self.is_packed;
-        if was_packed {
-            let text = self.command.encode_text().into_iter().map(Encoded::Text).collect();
-            let route = std::mem::take(&mut self.route);
-            *self = AllCall { route, ..AllCall::of(self.command, text, self.time) };
-            self.route.of_another_script();
+        if !self.is_packed {
+            return false;
         }
-        was_packed
+        let text = self.command.encode_text().into_iter().map(Encoded::Text).collect();
+        let route = std::mem::take(&mut self.route);
+        *self = AllCall { route, ..AllCall::of(self.command, text, self.time) };
+        self.route.of_another_script();
+        true
     }
 
     /// Returns the decisions of a final reply.

@@ -72,23 +72,28 @@ pub(crate) struct Attempt<C> {
 #[cfg(feature = "tokio")]
 type Place = Option<tokio::runtime::Id>;
 #[cfg(not(feature = "tokio"))]
-type Place = ();
+type Place = Option<std::convert::Infallible>;
 
 impl<C: Link + 'static> Attempt<C> {
     pub(crate) fn new(make: Arc<Make<C>>) -> Self {
         Attempt { make, places: Vec::new() }
     }
 
-    #[cfg(feature = "tokio")]
     fn connect_here(&mut self) {
+        #[cfg(feature = "tokio")]
         let runtime = Handle::try_current().ok();
+        #[cfg(feature = "tokio")]
         let place = runtime.as_ref().map(Handle::id);
+        #[cfg(not(feature = "tokio"))]
+        let place = None;
         if self.places.iter().any(|(other, _)| *other == place) {
             return;
         }
         let making = (self.make)();
         let begun = now();
+        #[cfg(feature = "tokio")]
         let made = move |connection, lodger| Made { connection, begun, lodger };
+        #[cfg(feature = "tokio")]
         let connecting: Making<Made<C>> = match runtime {
             None => Box::pin(async move { making.await.map(|connection| made(connection, None)) }),
             Some(runtime) => {
@@ -99,17 +104,10 @@ impl<C: Link + 'static> Attempt<C> {
                 Box::pin(async move { (&mut task.0).await.map_err(LinkError::not_sent)? })
             }
         };
+        #[cfg(not(feature = "tokio"))]
+        let connecting: Making<Made<C>> =
+            Box::pin(async move { making.await.map(|connection| Made { connection, begun }) });
         self.places.push((place, connecting));
-    }
-
-    #[cfg(not(feature = "tokio"))]
-    fn connect_here(&mut self) {
-        if self.places.is_empty() {
-            let making = (self.make)();
-            let begun = now();
-            let made = async move { making.await.map(|connection| Made { connection, begun }) };
-            self.places.push(((), Box::pin(made)));
-        }
     }
 }
 
@@ -174,6 +172,59 @@ mod tests {
             drop((rests, second));
             assert!(made.has_ended(), "with the runtime that made it");
         }
+    }
+
+    #[test]
+    fn a_failure_in_one_runtime_leaves_the_attempt_to_the_other() {
+        let (first, second) = (runtime(), runtime());
+        let (count, gate) = (AtomicU32::new(0), Arc::new(AtomicU32::new(0)));
+        let opened = Arc::clone(&gate);
+        let attempt = Attempt::<u32>::new(Arc::new(move || {
+            let (number, gate) = (count.fetch_add(1, Ordering::Relaxed), Arc::clone(&opened));
+            std::future::poll_fn(move |context| {
+                context.waker().wake_by_ref();
+                match (number, gate.load(Ordering::Relaxed)) {
+                    (0, 1..) => Poll::Ready(Err(LinkError::not_sent("refused"))),
+                    (1, 2..) => Poll::Ready(Ok(number)),
+                    _ => Poll::Pending,
+                }
+            })
+            .boxed()
+        }));
+        let attempt = attempt.shared();
+        let look = |runtime: &Runtime| {
+            runtime.block_on(async {
+                tokio::task::yield_now().await;
+                tokio::task::yield_now().await;
+                attempt.clone().now_or_never()
+            })
+        };
+        assert!(look(&first).is_none() && look(&second).is_none());
+        gate.store(1, Ordering::Relaxed);
+        first.block_on(tokio::task::yield_now());
+        assert!(look(&second).is_none());
+        gate.store(2, Ordering::Relaxed);
+        assert_eq!(second.block_on(attempt.clone()).unwrap().connection, 1);
+    }
+
+    /// A connection that is not made in time, and one that is dropped, leave no task.
+    #[test]
+    fn tasks_end_with_the_attempt_and_with_the_connection() {
+        let runtime = runtime();
+        let tasks = || {
+            runtime.block_on(tokio::task::yield_now());
+            runtime.metrics().num_alive_tasks()
+        };
+        let mut begun = first_one_hangs().boxed();
+        assert!(runtime.block_on(async { (&mut begun).now_or_never() }).is_none());
+        assert_eq!(tasks(), 2, "one connects, and one ends with its runtime");
+        drop(begun);
+        assert_eq!(tasks(), 0);
+        let connects = || std::future::ready(Ok(1)).boxed();
+        let made = runtime.block_on(Attempt::<u32>::new(Arc::new(connects)));
+        assert_eq!(tasks(), 1);
+        drop(made);
+        assert_eq!(tasks(), 0);
     }
 
     #[test]

@@ -49,7 +49,8 @@ impl BatchCall {
     }
 
     fn of(each: &[ScriptCall]) -> Option<Self> {
-        let id = each.first()?.script();
+        let [first, ..] = each else { return None };
+        let id = first.script();
         let is_alike =
             |call: &ScriptCall| call.script() == id && matches!(call.encoded(), Encoded::Packed(_));
         if !each.iter().all(is_alike) {
@@ -57,7 +58,7 @@ impl BatchCall {
         }
         // The numbers of each and, where the caller's time decides, that time.
         let numbers = each.iter().filter_map(|one| one.arguments().next());
-        let time = each[0].arguments().nth(1);
+        let time = first.arguments().nth(1);
         let arguments = numbers.chain(time).map(<[u8]>::to_vec).collect();
         let (script, route) = (batch_script(id), Route::default());
         Some(BatchCall { script, keys: each.len(), arguments, route })
@@ -128,6 +129,8 @@ mod tests {
         for (limit, costs, keys) in [
             ("token-bucket 5/s", 1, 57),
             ("token-bucket 5/s", 1000, 1),
+            // As much as a call may have.
+            ("fixed-window 5/s", 18, 30),
             ("fixed-window 5/s + fixed-window 9/min", 1, 51),
             ("sliding-log 5/s", 1, 5),
         ] {

@@ -247,7 +247,10 @@ mod tests {
         simulate_time(Some(begun + IDLE - MILLI));
         _ = send(&all, None);
         assert_eq!(server.asked(), [(1, "GET")]);
-        simulate_time(Some(begun + 2 * IDLE - MILLI));
+        simulate_time(Some(begun + 2 * IDLE - 2 * MILLI));
+        _ = send(&all, None);
+        assert_eq!(server.asked(), [(1, "GET")], "since its latest use");
+        simulate_time(Some(begun + 3 * IDLE - 2 * MILLI));
         _ = send(&all, None);
         assert_eq!(server.asked(), [(1, "PING"), (1, "GET")]);
         // An option is for this clone.
@@ -255,8 +258,17 @@ mod tests {
         _ = send(&always, None);
         assert_eq!(server.asked(), [(1, "PING"), (1, "GET")]);
         server.seen().answers.push_back(Err(LinkError::unanswered("no reply")));
+        let first = all.inner.idle.take().unwrap();
+        let other: Box<dyn BlockingConnection> = Box::new(Connection(9, server.clone()));
+        all.inner.idle.give((other, begun), Health::Good);
+        all.inner.idle.give(first, Health::Good);
         _ = send(&always, None);
         assert_eq!(server.asked(), [(1, "PING"), (2, "connect"), (2, "GET")]);
+        assert_eq!(
+            format!("{:?}", all.inner.idle),
+            "IdlePool(1)",
+            "others are likely lost as well"
+        );
         simulate_time(None);
     }
 

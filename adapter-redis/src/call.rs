@@ -67,12 +67,12 @@ impl<'a, C: Command> Call<'a, C> {
         if error.code() != NEEDS_SLOW_PATH {
             return self.route.goes_on_after(error.code(), error.node(), follows);
         }
-        let is_packed = matches!(self.call.encoded(), Encoded::Packed(_));
-        if is_packed {
-            self.call = Encoded::Text(self.command.encode_text()).at(self.time);
-            self.route.of_another_script();
+        if matches!(self.call.encoded(), Encoded::Text(_)) {
+            return false;
         }
-        is_packed
+        self.call = Encoded::Text(self.command.encode_text()).at(self.time);
+        self.route.of_another_script();
+        true
     }
 
     /// Sends the call by `send`, which answers at once, until its reply is final, and returns that reply.
@@ -210,7 +210,7 @@ impl ErrorReply {
         }
     }
 
-    fn health(&self) -> Health {
+    pub(crate) fn health(&self) -> Health {
         // The server is no master any more.
         if self.says("READONLY") || self.says("MASTERDOWN") {
             Health::Lost
@@ -294,11 +294,17 @@ mod tests {
         with_call(|mut call| {
             let followed = (0..100)
                 .filter(|_| goes_on(&mut call, "MOVED 1 a:1") || goes_on(&mut call, "ASK 1 b:1"));
-            assert!((2..20).contains(&followed.count()));
+            assert_eq!(followed.count(), 8);
+            for (error, is_lost) in [("MOVED 1 a:1", true), ("WRONGPASS no", false)] {
+                let error = call.outcome(&Reply::error(error)).unwrap_err();
+                assert_eq!(matches!(error, StoreError::NotDone(_)), is_lost, "{error:?}");
+            }
         });
         with_call(|mut call| {
             for moved in ["MOVED 1 a:1", "ASK 1 b:1"] {
                 assert!(!call.goes_on_after(&Reply::error(moved), false), "{moved}: no cluster");
+                let error = call.outcome(&Reply::error(moved)).unwrap_err();
+                assert!(matches!(error, StoreError::Misconfigured(_)), "{error:?}");
             }
         });
     }
@@ -321,6 +327,18 @@ mod tests {
     }
 
     #[test]
+    fn a_call_is_settled_by_its_first_final_reply() {
+        with_call(|mut call| {
+            let errors =
+                ["NOSCRIPT", "LOCKAGE_NEEDS_SLOW_PATH", "NOSCRIPT", "MOVED 1 a:1", "NOSCRIPT"];
+            let mut replies = errors.map(Reply::error).into_iter();
+            let settled = call.settle(|_| replies.next().ok_or("no more"));
+            assert_eq!((settled, replies.len()), (Ok(Reply::error("MOVED 1 a:1")), 1));
+        });
+        with_call(|mut call| assert_eq!(call.settle(|_| Err("away")), Err("away")));
+    }
+
+    #[test]
     fn other_errors_are_reported() {
         for code in ["ERR", "OOM", "READONLY", "BUSY", "CLUSTERDOWN", "LOADING", "NOSCRIPTS", ""] {
             with_call(|mut call| {
@@ -335,7 +353,10 @@ mod tests {
     fn a_reply_of_another_form_is_unknown_and_never_a_denial() {
         let nested = Reply::List(vec![Reply::Integer(0), Reply::Other]);
         let short = Reply::List(vec![Reply::Integer(0)]);
-        for reply in [Reply::Other, nested, short] {
+        // As an error in the place of one key's reply.
+        let text = Reply::List(vec![Reply::Bytes(b"1 0 0 0".to_vec())]);
+        assert!(text.integers().is_err());
+        for reply in [Reply::Other, nested, short, text] {
             with_call(|mut call| {
                 assert!(!call.goes_on_after(&reply, true));
                 assert!(matches!(call.outcome(&reply), Err(StoreError::Unknown(_))), "{reply:?}");

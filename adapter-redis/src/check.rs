@@ -26,11 +26,12 @@ pub(crate) fn ping<'a>(request: &Request<'a>) -> Request<'a> {
 /// # Errors
 /// [`LinkError`] of a request that was not sent, if there is no reply, or one of a server that takes no writes.
 pub async fn check_before(request: &Request<'_>, connection: &impl Link) -> Result<(), LinkError> {
-    let reply = connection.check(&ping(request)).await.map_err(LinkError::unsent)?;
-    match (reply.health(), reply) {
-        (Health::Good, _) => Ok(()),
-        (health, Reply::Error(error)) => Err(LinkError::of(error, false, health)),
-        (health, _) => Err(LinkError::of("no reply to a check", false, health)),
+    match connection.check(&ping(request)).await.map_err(LinkError::unsent)? {
+        Reply::Error(error) if error.health() != Health::Good => {
+            let health = error.health();
+            Err(LinkError::of(error, false, health))
+        }
+        _ => Ok(()),
     }
 }
 

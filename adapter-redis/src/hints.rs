@@ -122,6 +122,8 @@ mod tests {
             ),
             ("NOPERM this user has no permissions to run the 'evalsha' command", RIGHTS),
             ("NOPERM No permissions to access a key", RIGHTS),
+            ("ERR Error running script (call to f_4f): @user_script:9: -NOPERM no", RIGHTS),
+            ("Authentication failed: WRONGPASS invalid username-password pair", PASSWORD),
             (
                 "NOPERM ACL failure in script: this user has no permissions to run the 'set' command script: 4f on \
                  @user_script:61.",
@@ -165,6 +167,20 @@ mod tests {
             ("unsupported protocol version", PROTOCOL),
         ] {
             assert_eq!(hint(error), Some(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn credentials_of_sentinels_have_hints_of_their_own() {
+        for (error, expected) in [
+            ("NOAUTH Authentication required.", Some(SENTINEL_PASSWORD)),
+            ("ERR Client sent AUTH, but no password is set", Some(SENTINEL_NO_PASSWORD)),
+            ("NOPERM no", Some(RIGHTS)),
+            ("LOADING", None),
+        ] {
+            let error = LinkError::not_sent(error).misconfigured(hint(error)).of_sentinels();
+            assert_eq!(error.hint(), expected);
+            assert!(error.to_string().starts_with("the sentinels: "), "{error}");
         }
     }
 

@@ -380,10 +380,56 @@ impl Link for u32 {
     }
 }
 
-#[cfg(all(test, feature = "tokio", not(loom)))]
+#[cfg(all(test, not(loom)))]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
 
+    #[test]
+    fn a_shared_link_is_the_link() {
+        #[derive(Default)]
+        struct Cluster(AtomicBool);
+        impl Link for Cluster {
+            async fn send(&self, _: &Request<'_>) -> Result<Reply, LinkError> {
+                Ok(Reply::Integer(1))
+            }
+            async fn check(&self, _: &Request<'_>) -> Result<Reply, LinkError> {
+                Ok(Reply::Integer(2))
+            }
+            fn is_cluster(&self) -> bool {
+                !self.has_ended()
+            }
+            fn has_ended(&self) -> bool {
+                self.0.load(Ordering::Relaxed)
+            }
+            fn server(&self) -> Option<String> {
+                Some("a:1".to_owned())
+            }
+            async fn close(&self) {
+                self.0.store(true, Ordering::Relaxed);
+            }
+        }
+        let ping = Request::new("PING");
+        let link = Arc::new(Cluster::default());
+        assert_eq!(pollster::block_on(Link::send(&link, &ping)).unwrap(), Reply::Integer(1));
+        assert_eq!(pollster::block_on(Link::check(&link, &ping)).unwrap(), Reply::Integer(2));
+        assert!(Link::is_cluster(&link) && !Link::has_ended(&link));
+        assert_eq!(Link::server(&link).as_deref(), Some("a:1"));
+        pollster::block_on(Link::close(&link));
+        assert!(Link::has_ended(&link) && !Link::is_cluster(&link));
+    }
+
+    #[test]
+    fn the_result_of_a_call_shows_the_health_of_its_connection() {
+        let of = |error: &LinkError| Health::of(Err(error));
+        assert_eq!(Health::of(Ok(&Reply::Other)), Health::Good);
+        assert_eq!(of(&LinkError::refused("by the client")), Health::Untried);
+        assert_eq!(of(&LinkError::not_sent("broken pipe")), Health::Lost);
+        assert_eq!(of(&LinkError::unanswered("unreadable").on(Health::Good)), Health::Good);
+    }
+
+    #[cfg(feature = "tokio")]
     #[test]
     fn a_missing_tokio_runtime_is_an_error() {
         let error = in_tokio().unwrap_err();

@@ -125,7 +125,7 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
 
     /// Returns a connection that the request can be sent on.
     async fn ready(&self, request: &Request<'_>) -> Result<(Use<'_, C>, C), LinkError> {
-        let (mut checks, mut is_again) = (0, false);
+        let mut checks = 0;
         loop {
             let (mut using, is_fresh, was_awaited) = self.current();
             // A connection that is made needs no wait: calls spend their time here.
@@ -146,8 +146,8 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                     }
                     // An attempt that failed before this use, when nothing waited for it any more, shows nothing of the
                     // present.
-                    if has_ended && was_awaited && !is_again {
-                        (using.health, is_again) = (Health::Lost, true);
+                    if has_ended && was_awaited {
+                        using.health = Health::Lost;
                         continue;
                     }
                     Made::of(&made)
@@ -166,9 +166,11 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
                 return Ok((using, connection));
             }
             let Err(error) = check_before(request, &connection).await else {
-                using.check = Some(Check::Passed);
-                self.passed(&using);
-                using.health = Health::Untried;
+                {
+                    let mut state = self.state();
+                    state.used = state.used.max(Some(using.began));
+                }
+                (using.check, using.health) = (Some(Check::Passed), Health::Untried);
                 return Ok((using, connection));
             };
             (using.health, using.check) = (error.health(), Some(Check::Failed));
@@ -207,14 +209,6 @@ impl<C: Link + Clone + 'static> Reconnecting<C> {
         let was_awaited = std::mem::replace(&mut state.is_awaited, true);
         let (current, health) = (state.current.clone(), Health::Doubtful);
         (Use { all: self, current, began, before, health, check }, is_fresh, was_awaited)
-    }
-
-    /// Records that the connection was alive when this use began.
-    fn passed(&self, using: &Use<'_, C>) {
-        let mut state = self.state();
-        if state.current.ptr_eq(&using.current) {
-            state.used = state.used.max(Some(using.began));
-        }
     }
 
     /// Takes the next connection, which is ready, or forgets an attempt that failed.

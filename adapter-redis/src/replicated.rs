@@ -168,16 +168,16 @@ mod tests {
             after_done(both(seven.clone(), one.clone()), two.clone()).unwrap();
         assert_eq!((reply, acknowledged.unwrap()), (seven.clone(), 2));
         let oom = Reply::error("OOM command not allowed");
-        for (rewritten, waited) in [
-            (Reply::Integer(0), two.clone()),
-            (oom, two),
-            (one.clone(), Reply::error("NOPERM this user has no permissions")),
-            (one, Reply::Other),
+        for (rewritten, waited, why) in [
+            (Reply::Integer(0), two.clone(), "not the replies"),
+            (oom, two, "OOM"),
+            (one.clone(), Reply::error("NOPERM this user has no permissions"), "NOPERM"),
+            (one, Reply::Other, "not the replies"),
         ] {
-            let case = format!("{rewritten:?} {waited:?}");
             let (reply, acknowledged) = after_done(both(seven.clone(), rewritten), waited).unwrap();
             assert_eq!(reply, seven);
-            assert!(acknowledged.is_err_and(|error| error.was_sent()), "{case}");
+            let error = acknowledged.unwrap_err();
+            assert!(error.was_sent() && error.to_string().starts_with(why), "{why}: {error}");
         }
     }
 
@@ -242,6 +242,30 @@ mod tests {
         assert!(words.iter().any(|request| request.node() == Some("a:1")));
         let wait: Vec<&[u8]> = words[5].arguments().collect();
         assert_eq!(wait, [b"2", b"1"]);
+    }
+
+    #[test]
+    fn a_closed_store_waits_for_no_replicas() {
+        struct Server;
+        impl Link for Server {
+            async fn send(&self, _: &Request<'_>) -> Result<Reply, LinkError> {
+                panic!("it is closed")
+            }
+        }
+        impl Acknowledging for Server {
+            async fn send_acknowledged(
+                &self,
+                call: &Request<'_>,
+                _: ReplicaWait,
+            ) -> Result<Acknowledged, LinkError> {
+                self.send(call).await.map(|reply| (reply, Ok(1)))
+            }
+        }
+        let store = LuaStore::new(Server);
+        pollster::block_on(store.close());
+        let key = Key::new("test", "a").unwrap();
+        let reset = store.execute_acknowledged(&key, &lockage_core::Reset, 1, Duration::ZERO);
+        assert!(matches!(pollster::block_on(reset), Err(StoreError::NotDone(_))));
     }
 
     #[test]

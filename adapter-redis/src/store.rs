@@ -371,7 +371,9 @@ impl fmt::Debug for TimeSource {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use lockage_core::{AcquireEach, Limit, Reset};
+    use std::sync::atomic::AtomicUsize;
+
+    use lockage_core::{AcquireEach, Limit, Reset, Timestamp};
 
     use super::*;
     use crate::clock::simulate_time;
@@ -449,5 +451,68 @@ mod tests {
     fn each_part_of_a_batch_has_its_own_outcome() {
         let outcomes = outcomes(OneIsSilent, ["unsent", "silent", "lost"], &Reset);
         assert_eq!(outcomes, ["not done", "unknown", "unknown"]);
+    }
+
+    /// A server that counts its requests, and answers all with one reply.
+    struct Answers(Reply, AtomicUsize);
+
+    impl Link for Answers {
+        async fn send(&self, _: &Request<'_>) -> Result<Reply, LinkError> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Ok(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_batch_is_asked_for_once() {
+        let limit: Limit = "fixed-window 5/s".parse().unwrap();
+        let each = AcquireEach::new(limit, vec![1]).unwrap();
+        let keys = ["a", "b"].map(|id| Key::new("test", id).unwrap());
+        let calls = keys.each_ref().map(|key| (key, &each));
+        let one = |error: &str| Reply::List(vec![Reply::Bytes(error.into())]);
+        for (reply, requests) in [
+            (Reply::error("OOM"), 1),
+            (Reply::List(vec![one("OOM"), one("OOM")]), 1),
+            // Each goes on as a call of its own.
+            (Reply::error("CROSSSLOT"), 3),
+        ] {
+            let store = LuaStore::new(Answers(reply.clone(), AtomicUsize::new(0)));
+            let batch = store.execute_batch(&calls, Duration::MAX);
+            let outcomes = batch.now_or_never().unwrap();
+            assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+            assert_eq!(store.link.1.load(Ordering::Relaxed), requests, "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_closed_store_says_so_to_listeners() {
+        let store = LuaStore::new(OneIsSilent);
+        let key = Key::new("test", "a").unwrap();
+        let listen = || store.listen(&key, Wake::All).now_or_never().unwrap().err().unwrap();
+        assert!(listen().to_string().contains("listening"));
+        store.close_blocking();
+        assert!(listen().to_string().contains(CLOSED));
+    }
+
+    #[test]
+    fn the_skew_of_a_clock_is_rounded_up_and_at_most_a_year() {
+        struct Stands(Timestamp);
+        impl Clock for Stands {
+            fn now(&self) -> Timestamp {
+                self.0
+            }
+        }
+        let now = Timestamp::from_micros(7).unwrap();
+        for (skew, expected) in [
+            (Duration::ZERO, 0),
+            (Duration::from_micros(1500), 2),
+            (Duration::MAX, 366 * 24 * 3600 * 1000),
+        ] {
+            let time = TimeSource::caller(Arc::new(Stands(now)), skew);
+            assert_eq!(time.read(), CallTime::Caller { now, skew_ms: expected });
+            assert_eq!(format!("{time:?}"), "TimeSource::caller");
+        }
+        assert_eq!(TimeSource::SERVER.read(), CallTime::Store);
+        assert_eq!(format!("{:?}", TimeSource::SERVER), "TimeSource::SERVER");
     }
 }

@@ -150,8 +150,7 @@ impl<P: PubSub> Connected<P> {
 impl<P> Drop for Connected<P> {
     fn drop(&mut self) {
         // These requests hold the connection, and it may hold them in its sink.
-        let leaving = std::mem::take(&mut *lock(&self.sink.leaving));
-        drop(leaving);
+        let _leaving = std::mem::take(&mut *lock(&self.sink.leaving));
     }
 }
 
@@ -221,7 +220,13 @@ mod tests {
     struct Seen {
         asked: Vec<String>,
         sinks: Vec<PubSubSink>,
-        refuses: Option<Reply>,
+        /// The replies to the next subscriptions, the last one first.
+        refuses: Vec<Reply>,
+        /// The server has no sharded channels.
+        is_old: bool,
+        /// The ends of subscriptions are not confirmed.
+        hangs: bool,
+        dropped: usize,
         /// The connections up to this number answer nothing.
         silent: usize,
     }
@@ -263,8 +268,12 @@ mod tests {
             }
             let channel = request.arguments().next().unwrap_or_default();
             let refused = match request.name() {
-                "EVAL" => return Ok(Reply::Integer(1)),
-                "SSUBSCRIBE" => self.server.seen().refuses.take(),
+                "EVAL" => return Ok(Reply::Integer(i64::from(!self.server.seen().is_old))),
+                "SSUBSCRIBE" | "SUBSCRIBE" => {
+                    let mut seen = self.server.seen();
+                    assert_eq!(seen.is_old, request.name() == "SUBSCRIBE");
+                    seen.refuses.pop()
+                }
                 other => panic!("{other}"),
             };
             let channel = String::from_utf8_lossy(channel);
@@ -275,8 +284,17 @@ mod tests {
 
     impl PubSub for Connection {
         async fn unsubscribe(&self, channel: &str, is_sharded: bool) {
-            assert!(is_sharded);
+            assert_eq!(is_sharded, !self.server.seen().is_old);
             self.server.seen().asked.push(format!("{} -{channel}", self.number));
+            if self.server.seen().hangs {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    impl Drop for Connection {
+        fn drop(&mut self) {
+            self.server.seen().dropped += 1;
         }
     }
 
@@ -306,7 +324,7 @@ mod tests {
         let server = Server::default();
         let channels = server.subscriptions();
         for (refusal, next) in [("NOPERM no", "1 +a"), ("MASTERDOWN no", "2 +a")] {
-            server.seen().refuses = Some(Reply::error(refusal));
+            server.seen().refuses = vec![Reply::error(refusal)];
             assert!(pollster::block_on(channels.listen("a", Wake::All)).is_err());
             server.asked();
             drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
@@ -344,17 +362,41 @@ mod tests {
         {
             let server = Server::default();
             let channels = server.subscriptions();
-            server.seen().refuses = Some(Reply::error(refusal));
+            server.seen().refuses = vec![Reply::error(refusal)];
             drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
             assert_eq!(server.asked(), ["1 +a", "1 +a", "1 -a"]);
+            // A slot that is nowhere is not followed for ever.
+            server.seen().refuses = vec![Reply::error(refusal); 9];
+            assert!(pollster::block_on(channels.listen("a", Wake::All)).is_err());
+            assert_eq!(server.asked(), ["1 +a"; REPETITIONS as usize + 1]);
         }
+    }
+
+    #[test]
+    fn a_connection_ends_although_a_subscription_has_not() {
+        let server = Server::default();
+        server.seen().hangs = true;
+        let channels = server.subscriptions();
+        drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
+        assert_eq!((server.asked().len(), server.seen().dropped), (2, 0));
+        channels.close();
+        assert_eq!(server.seen().dropped, 1);
+    }
+
+    #[test]
+    fn channels_of_an_old_server_are_not_sharded() {
+        let server = Server::default();
+        server.seen().is_old = true;
+        let channels = server.subscriptions();
+        drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());
+        assert_eq!(server.asked(), ["1 +a", "1 -a"]);
     }
 
     #[test]
     fn refused_subscriptions_are_not_unsubscribed() {
         let server = Server::default();
         let channels = server.subscriptions();
-        server.seen().refuses = Some(Reply::error("NOPERM no"));
+        server.seen().refuses = vec![Reply::error("NOPERM no")];
         assert!(pollster::block_on(channels.listen("a", Wake::All)).is_err());
         assert_eq!(server.asked(), ["1 +a"]);
         drop(pollster::block_on(channels.listen("a", Wake::All)).unwrap());

@@ -61,7 +61,7 @@ pub(crate) struct Program {
 /// The commands that build the judges. A test of `world` brings its program, with the features that
 /// all have.
 const JUDGES: [&str; 2] = [
-    "test --no-run --lib --test core -p lockage-core -p lockage -p lockage-redis --features lockage/test-util",
+    "test --no-run --lib --test core -p lockage-core -p lockage -p lockage-redis --features lockage/test-util,lockage-redis/tokio",
     "test --no-run --test unit --test suite --test server --test world -p lockage-tests -p lockage-suite -p lockage-world",
 ];
 

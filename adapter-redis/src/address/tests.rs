@@ -25,6 +25,7 @@ fn parts_of_an_address() {
     let at = |host: &str, port| Target::Server(node(host, port));
     let of = |target: Target| Address { target, ..plain.clone() };
     let database = |database| Address { database, ..plain.clone() };
+    let by_protocol = |protocol| Address { protocol: Some(protocol), ..plain.clone() };
     let by = |user, password| Address { login: login(user, password), ..plain.clone() };
     for (address, expected) in [
         ("redis://host", plain.clone()),
@@ -48,10 +49,8 @@ fn parts_of_an_address() {
         ),
         ("rediss://host#insecure", Address { tls: Tls::Insecure, ..plain.clone() }),
         ("valkeys://host", Address { tls: Tls::Verified, ..plain.clone() }),
-        (
-            "redis://host?protocol=resp3",
-            Address { protocol: Some(Protocol::Resp3), ..plain.clone() },
-        ),
+        ("redis://host?protocol=2", by_protocol(Protocol::Resp2)),
+        ("redis://host?protocol=resp3", by_protocol(Protocol::Resp3)),
         ("redis+unix:///run/redis@1/a%20b", of(Target::Socket("/run/redis@1/a b".to_owned()))),
         (
             "unix:///a?db=2&user=u&pass=p%40",

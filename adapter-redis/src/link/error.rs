@@ -143,4 +143,26 @@ mod tests {
         let error = StoreError::from(error);
         assert_eq!(error.to_string(), "not done: a:1: Connection refused");
     }
+
+    #[test]
+    fn an_error_shows_whether_it_was_sent_and_the_cause_of_its_cause() {
+        #[derive(Debug)]
+        struct Caused(fmt::Error);
+        impl fmt::Display for Caused {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("caused")
+            }
+        }
+        impl Error for Caused {
+            fn source(&self) -> Option<&(dyn Error + 'static)> {
+                Some(&self.0)
+            }
+        }
+        let error = LinkError::not_sent(Caused(fmt::Error));
+        assert!(error.source().is_some_and(|cause| cause.is::<fmt::Error>()));
+        assert!(format!("{error:?}").starts_with("NotSent"), "{error:?}");
+        let error = LinkError::unanswered("late");
+        assert!(error.source().is_none());
+        assert!(format!("{error:?}").starts_with("Unanswered"), "{error:?}");
+    }
 }
