@@ -10,7 +10,7 @@ use lockage_core::{
 use lockage_redis::Call;
 use redis::Cmd;
 
-use super::{WARM_UP, several_ids};
+use super::{FLOOR, WARM_UP, several_ids};
 
 /// One row of the table.
 pub(crate) struct Case {
@@ -125,8 +125,7 @@ fn large_logs() -> Vec<Case> {
         let key = format!("lockage:{{{name}}}");
         let fill = eval(FILL_LOG, &[key.as_str()].into_iter().chain(words).collect::<Vec<_>>());
         // The fill script's garbage in the server's Lua is no work of these calls: they get another one.
-        let anew = std::iter::once(self::cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load_scripts());
-        let before = std::iter::once(fill).chain(anew).collect();
+        let before = std::iter::once(fill).chain(anew(scripts())).collect();
         Case { before, ..case(name, outcome, move |_| cmd.clone()) }
     };
     let of = |limit: u64| -> Limit { format!("sliding-log {limit}/day").parse().expect("a limit") };
@@ -242,8 +241,7 @@ fn in_many(name: &'static str, admits: &str, denies: &str, keys: usize) -> [Case
             eval(COPIES, &["lockage:{0}", &bounds[0].to_string(), &bounds[1].to_string()])
         });
         // Copying leaves its Lua with much to clear away, which is no work of these calls: they get another one.
-        let anew = std::iter::once(cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load_scripts());
-        let before = std::iter::once(first).chain(parts).chain(anew).collect();
+        let before = std::iter::once(first).chain(parts).chain(anew(scripts())).collect();
         // Far from the one before.
         let command = move |number: usize| call(&acquire, &(number * 7919 % keys).to_string());
         Case { before, ..case(name, outcome, command) }
@@ -291,7 +289,7 @@ fn new_keys() -> Case {
 /// Returns the cases of others' commands, and the floor: a script that does nothing.
 pub(super) fn others() -> Vec<Case> {
     let incr = |_| cmd(&["INCR", "plain"]);
-    let nothing = |_| eval("return 1", &["key"]);
+    let nothing = |_| eval(FLOOR, &["key"]);
     let least = |outcome: &'static str| {
         let record = cmd(&["SET", "least", &"r".repeat(43)]);
         let command = move |_| eval(LEAST, &["least", outcome]);
@@ -307,7 +305,7 @@ pub(super) fn others() -> Vec<Case> {
     let delete = |own: &str| eval(COMPARE_AND_DELETE, &["plain-lock", own]);
     vec![
         case("INCR", "done", incr),
-        case("return 1", "done", nothing),
+        case(FLOOR, "done", nothing),
         least("admitted"),
         least("denied"),
         case("GET + SET script", "admitted", window("1000000")),
@@ -424,14 +422,18 @@ pub(super) fn call(command: &impl Command, id: &str) -> Cmd {
     lockage_redis_rs::command(&Call::new(command, CallTime::Store).request(&key))
 }
 
-/// Returns the commands that load all scripts into the server.
-pub(super) fn load_scripts() -> Vec<Cmd> {
+/// Returns all scripts.
+pub(super) fn scripts() -> Vec<String> {
     let own = lockage_core::ScriptId::ALL.iter().map(|&id| lockage_lua::script(id).source());
     let others =
-        ["return 1", LEAST, GET_SET, FILL_LOG, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
+        [FLOOR, LEAST, GET_SET, FILL_LOG, ZSET_LOG, HASH_BUCKET, COMPARE_AND_DELETE, COPIES];
     let all = several_ids::scripts();
-    own.chain(others)
-        .chain(all.iter().map(|script| script.source()))
-        .map(|text| cmd(&["SCRIPT", "LOAD", text]))
-        .collect()
+    let all = all.iter().map(|script| script.source());
+    own.chain(others).chain(all).map(str::to_owned).collect()
+}
+
+/// Returns the commands that give the server another Lua, without garbage, and load these scripts into it.
+pub(super) fn anew(scripts: impl IntoIterator<Item = String>) -> Vec<Cmd> {
+    let load = scripts.into_iter().map(|text| cmd(&["SCRIPT", "LOAD", &text]));
+    std::iter::once(cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load).collect()
 }
