@@ -68,7 +68,7 @@ pub use id::IdError;
 pub use limit::{
     Bucket, CalendarUnit, CalendarWindow, Composite, DAY, FixedWindow, Gcra, HOUR, InFlight,
     IntervalBucket, LazyDecision, LeakyBucket, Limit, MINUTE, Meter, MeterState, ParseError, Prior,
-    SECOND, SlidingLog, SlidingWindow, TokenBucket, Zone, parse_duration, parse_rate,
+    SECOND, SlidingLog, SlidingWindow, TokenBucket, WarmupBucket, Zone, parse_duration, parse_rate,
 };
 pub use limiter::{
     Acquire, AcquireAll, AcquireEach, Adjust, Adjusted, CancelTurn, Cancellation, Cost,

@@ -29,6 +29,7 @@ scripts! {
     SlidingWindowAcquire = "sliding_window_acquire",
     TokenBucketAcquire = "token_bucket_acquire",
     IntervalBucketAcquire = "interval_bucket_acquire",
+    WarmupBucketAcquire = "warmup_bucket_acquire",
     InFlightAcquire = "in_flight_acquire",
     LeakyBucketAcquire = "leaky_bucket_acquire",
     LeakyBucketCancel = "leaky_bucket_cancel",

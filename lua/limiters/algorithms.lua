@@ -3,7 +3,7 @@
 -- counts what was in the window before (`previous`), and which is the `latest` time that counts; the `capacity` and the
 -- length of a `window`; `most`, the most that can be counted with every step exact and every time in range; and whether
 -- it is a queue, whose requests have turns, and whether a bucket, which empties as time passes; and the `lease`, of places
--- that are given back. Behind the configuration stands what a call gives, of a record zeros.
+-- that are given back. A state with a `warmth` counts on while nothing is used. Behind the configuration stands what a call gives, of a record zeros.
 local algorithms = {}
 $for_each_algorithm
 
@@ -19,7 +19,7 @@ function algorithms.$TAG($limit)
   local counter = {
     size = $STATES, counted = $COUNTED, latest = $LATEST, previous = $PREVIOUS, is_queue = $IS_QUEUE,
     capacity = $capacity, unit = $unit, window = $window, most = most,
-    is_bucket = $IS_BUCKET, lease = $lease,
+    is_bucket = $IS_BUCKET, lease = $lease, warmth = $WARMTH,
   }
 
   -- The state as it counts now; a fresh one where there is none.

@@ -28,7 +28,7 @@ end
 -- When the state is as a fresh one; where nothing is used, when no earlier time is held back any more.
 local function counter_fresh_at(part)
   local state = part.state
-  if state[part.counted] > 0 then return part.fresh_at(unpack(state)) end
+  if state[part.counted] > 0 or part.warmth then return part.fresh_at(unpack(state)) end
   if part.previous and state[part.previous] > 0 then return part.fresh_at(unpack(state)) - part.window end
   return state[part.latest]
 end

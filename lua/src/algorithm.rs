@@ -5,7 +5,7 @@
 //! | `@tag`, `@config`, `@state` | the tag of its records, and the names of its numbers |
 //! | `@given` | numbers that each call carries after the configuration, and no record; `@off` then sets `off`: whether they cannot settle the state. Not in fast composites |
 //! | `@call` | numbers that its calls carry after the configuration. Not in fast composites |
-//! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous` | the role of each name: see `limiters/algorithms.lua` |
+//! | `@capacity`, `@counted`, `@unit`, `@latest`, `@window`, `@previous`, `@warmth` | the role of each name: see `limiters/algorithms.lua` |
 //! | `@lease` | the name of the least time for which a charge is held, of which the settlement of its reservation gives back all |
 //! | `@wrong` | sets `wrong`: whether no such configuration can be built |
 //! | `@most` | sets `most`: the most that can be counted |
@@ -88,6 +88,7 @@ impl<'l> Algorithm<'l> {
             ("latest", only("latest").unwrap_or("nil").to_owned()),
             ("window", only("window").unwrap_or("nil").to_owned()),
             ("lease", only("lease").unwrap_or("nil").to_owned()),
+            ("warmth", only("warmth").unwrap_or("nil").to_owned()),
             ("previous", only("previous").unwrap_or("nil").to_owned()),
             ("elseif", if index == 0 { "if" } else { "elseif" }.to_owned()),
         ];
@@ -118,6 +119,7 @@ impl<'l> Algorithm<'l> {
             ("COUNTED", place_or_nil("counted")),
             ("LATEST", place_or_nil("latest")),
             ("PREVIOUS", place_or_nil("previous")),
+            ("WARMTH", place_or_nil("warmth")),
             ("COST", only("unit").map_or("cost".to_owned(), |unit| format!("cost * {unit}"))),
             ("IS_QUEUE", self.part("wait").is_some().to_string()),
             ("IS_BUCKET", self.part("identity").is_none().to_string()),

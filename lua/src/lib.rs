@@ -147,9 +147,9 @@ mod tests {
     }
 
     /// The parts of an algorithm that are values on one line, without statements.
-    const VALUES: [&str; 13] = [
+    const VALUES: [&str; 14] = [
         "tag", "like", "config", "given", "state", "call", "capacity", "counted", "unit", "latest",
-        "window", "previous", "lease",
+        "window", "previous", "warmth", "lease",
     ];
 
     #[test]

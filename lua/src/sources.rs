@@ -18,7 +18,7 @@ macro_rules! files {
 /// The files by folder. A script is the file or the part of its own name; `NAME_acquire` of an algorithm with a tag is the
 /// template `fast` with that one's parts. Scripts for several look for algorithms in the order in which they stand here.
 const FILES: &[(&str, &str)] = files! {
-    "algorithms": "fixed_window" "sliding_window" "token_bucket" "interval_bucket" "in_flight" "leaky_bucket" "calendar_window" "sliding_log";
+    "algorithms": "fixed_window" "sliding_window" "token_bucket" "interval_bucket" "warmup_bucket" "in_flight" "leaky_bucket" "calendar_window" "sliding_log";
     "limiters": "algorithms" "any_limit" "any_record" "conversion" "counters" "leaky_bucket_cancel" "limit_record"
         "limiter_acquire" "limiter_adjust" "limiter_peek" "limiter_reserve" "limiter_reset" "limiter_set" "limiter_settle"
         "log_entries" "packed" "penalty" "requests" "reservations" "steps";

@@ -65,6 +65,9 @@ if scope == 'c' then
   $if_previous
   if $previous > 0 then return redis.error_reply(NEEDS_SLOW_PATH) end
   $end_previous
+  $if_warmth
+  if $warmth > 0 then return redis.error_reply(NEEDS_SLOW_PATH) end
+  $end_warmth
   reply = struct.pack('<dddd$D_CONFIGd', now, 1, keep, letter, $config, 3 + $CONFIGS)
   till = $latest
 else

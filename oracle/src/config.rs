@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lockage_core::{
     CalendarWindow, ConfigError, FixedWindow, InFlight, IntervalBucket, LeakyBucket, Limit,
-    SlidingLog, SlidingWindow, TokenBucket,
+    SlidingLog, SlidingWindow, TokenBucket, WarmupBucket,
 };
 
 use crate::calendar::Calendar;
@@ -28,11 +28,13 @@ pub enum Kind {
     CalendarWindow,
     /// Places, for one to two leases.
     InFlight,
+    /// Continuous refill, slow after a pause.
+    WarmupBucket,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Kind; 8] = [
+    pub const ALL: [Kind; 9] = [
         Kind::FixedWindow,
         Kind::SlidingLog,
         Kind::SlidingWindow,
@@ -41,6 +43,7 @@ impl Kind {
         Kind::LeakyBucket,
         Kind::CalendarWindow,
         Kind::InFlight,
+        Kind::WarmupBucket,
     ];
 
     /// Returns a name for messages and file names, such as `sliding_log`.
@@ -54,6 +57,7 @@ impl Kind {
             Kind::LeakyBucket => "leaky_bucket",
             Kind::CalendarWindow => "calendar_window",
             Kind::InFlight => "in_flight",
+            Kind::WarmupBucket => "warmup_bucket",
         }
     }
 }
@@ -69,7 +73,7 @@ pub enum Shape {
 
 impl Shape {
     /// Each kind alone, and a composite.
-    pub const ALL: [Shape; 9] = [
+    pub const ALL: [Shape; 10] = [
         Shape::One(Kind::FixedWindow),
         Shape::One(Kind::SlidingLog),
         Shape::One(Kind::SlidingWindow),
@@ -78,6 +82,7 @@ impl Shape {
         Shape::One(Kind::LeakyBucket),
         Shape::One(Kind::CalendarWindow),
         Shape::One(Kind::InFlight),
+        Shape::One(Kind::WarmupBucket),
         Shape::Several,
     ];
 
@@ -126,6 +131,11 @@ impl Limits {
         self.parts.iter().any(|part| part.kind == Kind::SlidingLog)
     }
 
+    /// Returns whether any limit has a warm-up.
+    pub fn has_warmup(&self) -> bool {
+        self.parts.iter().any(|part| part.kind == Kind::WarmupBucket)
+    }
+
     /// Returns whether any limit is a calendar's.
     pub fn has_calendar(&self) -> bool {
         self.parts.iter().any(|part| part.kind == Kind::CalendarWindow)
@@ -168,17 +178,20 @@ pub struct Config {
     pub span_us: u64,
     /// The capacity of a bucket or a queue; for others the same as `amount`.
     pub burst: u64,
+    /// The time to warm up, in microseconds; zero for limits without.
+    pub warmup_us: u64,
 }
 
 impl Config {
     /// Returns a window or a log of `limit` per `window_us`.
     pub fn window(kind: Kind, limit: u64, window_us: u64) -> Self {
-        Config { kind, amount: limit, span_us: window_us, burst: limit }
+        Config { kind, amount: limit, span_us: window_us, burst: limit, warmup_us: 0 }
     }
 
-    /// Returns a bucket of `burst` that gains `amount` per `span_us`.
+    /// Returns a bucket of `burst` that gains `amount` per `span_us`; with a warm-up of ten spans, if it has one.
     pub fn bucket(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Self {
-        Config { kind, amount, span_us, burst }
+        let warmup_us = if kind == Kind::WarmupBucket { 10 * span_us } else { 0 };
+        Config { kind, amount, span_us, burst, warmup_us }
     }
 
     /// Returns the most that can be admitted at once.
@@ -200,6 +213,10 @@ impl Config {
             Kind::IntervalBucket => IntervalBucket::new(self.amount, span, self.burst)?.into(),
             Kind::LeakyBucket => LeakyBucket::new(self.amount, span, self.burst)?.into(),
             Kind::InFlight => InFlight::new(self.amount, span)?.into(),
+            Kind::WarmupBucket => {
+                let warmup = Duration::from_micros(self.warmup_us);
+                WarmupBucket::new(self.amount, span, self.burst, warmup)?.into()
+            }
             Kind::CalendarWindow => {
                 let calendar = Calendar::of_span(self.span_us);
                 CalendarWindow::new(self.amount, calendar.unit, calendar.zone())?.into()
@@ -234,6 +251,10 @@ impl From<Limit> for Config {
             }
             Limit::LeakyBucket(it) => {
                 bucket(Kind::LeakyBucket, it.amount(), it.period(), it.queue())
+            }
+            Limit::WarmupBucket(it) => {
+                let bucket = bucket(Kind::WarmupBucket, it.amount(), it.period(), it.burst());
+                Config { warmup_us: whole(it.warmup()), ..bucket }
             }
             Limit::InFlight(it) => window(Kind::InFlight, it.limit(), it.lease()),
             Limit::CalendarWindow(it) => {

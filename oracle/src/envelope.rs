@@ -1,4 +1,4 @@
-//! The envelopes E1 to E9: how much a limit may admit in any span of time, whatever the traffic.
+//! The envelopes E1 to E10: how much a limit may admit in any span of time, whatever the traffic.
 //!
 //! A(T) is the largest total cost that is admitted in any half-open span of T microseconds. It grows only at those T at
 //! which a span can hold one more pair of admitted requests. So the spans that begin with one admitted request and end
@@ -79,8 +79,8 @@ pub fn property(config: &Config) -> Property {
         Kind::FixedWindow => Property::E1,
         Kind::SlidingLog => Property::E2,
         Kind::SlidingWindow => Property::E3,
-        // A leaky bucket's queue fills as a token bucket empties.
-        Kind::TokenBucket | Kind::LeakyBucket => Property::E4,
+        // A leaky bucket's queue fills as a token bucket empties, and a warm bucket is a token bucket.
+        Kind::TokenBucket | Kind::LeakyBucket | Kind::WarmupBucket => Property::E4,
         Kind::IntervalBucket => Property::E5,
         Kind::CalendarWindow => Property::E8,
         Kind::InFlight => Property::E9,
@@ -105,7 +105,7 @@ impl Line {
         let (amount, per) = (config.amount, config.span_us);
         let at_once = u128::from(config.burst) * u128::from(per);
         let base = match config.kind {
-            Kind::TokenBucket | Kind::LeakyBucket => at_once,
+            Kind::TokenBucket | Kind::LeakyBucket | Kind::WarmupBucket => at_once,
             Kind::SlidingWindow => at_once + u128::from(amount),
             Kind::FixedWindow
             | Kind::SlidingLog

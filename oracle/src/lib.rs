@@ -56,3 +56,4 @@ pub mod strategies;
 pub mod subject;
 #[cfg(feature = "properties")]
 pub mod three_way;
+pub mod warmup;

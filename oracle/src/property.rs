@@ -15,6 +15,7 @@ pub enum Property {
     E7,
     E8,
     E9,
+    E10,
     D1,
     D2,
     D3,
@@ -94,6 +95,10 @@ impl Property {
             E9 => (
                 "E9",
                 "of a limit in flight no more places are taken at any time than there are, and a crashed holder's return within two leases",
+            ),
+            E10 => (
+                "E10",
+                "a bucket with a warm-up admits from a cold start at most B and what has come back at its rising rate, and never what one without denies",
             ),
             D1 => ("D1", "a request is denied exactly where an exact reference denies it"),
             D2 => (

@@ -19,6 +19,7 @@ macro_rules! three_way {
                 the_sliding_window_is_one_machine_in_three_places
                 the_token_bucket_is_one_machine_in_three_places
                 the_interval_bucket_is_one_machine_in_three_places
+                the_bucket_with_a_warmup_is_one_machine_in_three_places
                 the_limit_in_flight_is_one_machine_in_three_places
                 the_leaky_bucket_is_one_machine_in_three_places
                 the_calendar_window_is_one_machine_in_three_places

@@ -65,6 +65,7 @@ fn judge(seam: &Seam) {
     limiters::the_sliding_window_is_one_machine_in_three_places(seam);
     limiters::the_token_bucket_is_one_machine_in_three_places(seam);
     limiters::the_interval_bucket_is_one_machine_in_three_places(seam);
+    limiters::the_bucket_with_a_warmup_is_one_machine_in_three_places(seam);
     limiters::the_limit_in_flight_is_one_machine_in_three_places(seam);
     limiters::the_leaky_bucket_is_one_machine_in_three_places(seam);
     limiters::the_calendar_window_is_one_machine_in_three_places(seam);

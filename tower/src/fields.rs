@@ -268,6 +268,7 @@ impl Pace {
             Limit::SlidingWindow(limit) => window(limit.limit(), limit.window()),
             Limit::TokenBucket(limit) => bucket(limit.amount(), limit.period(), limit.burst()),
             Limit::IntervalBucket(limit) => bucket(limit.amount(), limit.interval(), limit.burst()),
+            Limit::WarmupBucket(limit) => bucket(limit.amount(), limit.period(), limit.burst()),
             Limit::LeakyBucket(limit) => bucket(limit.amount(), limit.period(), limit.queue()),
             Limit::InFlight(limit) => Pace::AtOnce { quota: limit.limit() },
             Limit::CalendarWindow(window) => Pace::Calendar { window, last: Mutex::default() },

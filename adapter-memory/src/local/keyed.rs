@@ -7,7 +7,7 @@ use std::hash::Hash;
 use lockage::store::Clock;
 use lockage_core::{
     ConfigError, Decision, FixedWindow, IntervalBucket, LazyDecision, LeakyBucket, Limit, Meter,
-    SlidingWindow, TokenBucket,
+    SlidingWindow, TokenBucket, WarmupBucket,
 };
 
 use super::table::{Meters, Shards};
@@ -46,6 +46,7 @@ enum Keys<K> {
     SlidingWindow(Shards<K, SlidingWindow>),
     TokenBucket(Shards<K, TokenBucket>),
     IntervalBucket(Shards<K, IntervalBucket>),
+    WarmupBucket(Shards<K, WarmupBucket>),
     LeakyBucket(Shards<K, LeakyBucket>),
 }
 
@@ -133,6 +134,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Keys::SlidingWindow(shards) => shards.acquire(key, cost, now),
             Keys::TokenBucket(shards) => shards.acquire(key, cost, now),
             Keys::IntervalBucket(shards) => shards.acquire(key, cost, now),
+            Keys::WarmupBucket(shards) => shards.acquire(key, cost, now),
             Keys::LeakyBucket(shards) => shards.acquire(key, cost, now),
         };
         let full = |_| LocalError::Full { max_keys: self.max_keys.unwrap_or_default() };
@@ -153,6 +155,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Keys::SlidingWindow(shards) => shards.prior(key, now),
             Keys::TokenBucket(shards) => shards.prior(key, now),
             Keys::IntervalBucket(shards) => shards.prior(key, now),
+            Keys::WarmupBucket(shards) => shards.prior(key, now),
             Keys::LeakyBucket(shards) => shards.prior(key, now),
         };
         prior.peek(&self.limit, cost, now)
@@ -169,6 +172,7 @@ impl<K: Hash + Eq + Send, C: Clock> KeyedLimiter<K, C> {
             Keys::SlidingWindow(shards) => shards.reset(key),
             Keys::TokenBucket(shards) => shards.reset(key),
             Keys::IntervalBucket(shards) => shards.reset(key),
+            Keys::WarmupBucket(shards) => shards.reset(key),
             Keys::LeakyBucket(shards) => shards.reset(key),
         }
     }
@@ -218,6 +222,7 @@ impl<K: Hash + Eq + Send> Keys<K> {
             Limit::SlidingWindow(meter) => Keys::SlidingWindow(size.shards(meter)),
             Limit::TokenBucket(meter) => Keys::TokenBucket(size.shards(meter)),
             Limit::IntervalBucket(meter) => Keys::IntervalBucket(size.shards(meter)),
+            Limit::WarmupBucket(meter) => Keys::WarmupBucket(size.shards(meter)),
             Limit::LeakyBucket(meter) => Keys::LeakyBucket(size.shards(meter)),
             limit => return Err(limit.into()),
         })
@@ -229,6 +234,7 @@ impl<K: Hash + Eq + Send> Keys<K> {
             Keys::SlidingWindow(shards) => shards,
             Keys::TokenBucket(shards) => shards,
             Keys::IntervalBucket(shards) => shards,
+            Keys::WarmupBucket(shards) => shards,
             Keys::LeakyBucket(shards) => shards,
         }
     }

@@ -184,6 +184,7 @@ fn locked(limit: Limit) -> Result<Box<dyn Lone>, UnsupportedLimit> {
         Limit::SlidingWindow(meter) => Box::new(Locked::new(meter)),
         Limit::TokenBucket(meter) => Box::new(Locked::new(meter)),
         Limit::IntervalBucket(meter) => Box::new(Locked::new(meter)),
+        Limit::WarmupBucket(meter) => Box::new(Locked::new(meter)),
         Limit::LeakyBucket(meter) => Box::new(Locked::new(meter)),
         limit => return Err(limit.into()),
     })

@@ -51,7 +51,7 @@ const COMPARE_AND_DELETE: &str = include_str!("../../lua/compare_and_delete.lua"
 
 /// The cases of each kind of limit: its name with one key and with many, one that admits, and one that soon
 /// denies.
-const LIMITS: [(&str, &str, &str, &str); 7] = [
+const LIMITS: [(&str, &str, &str, &str); 8] = [
     (
         "fixed window",
         "fixed window, 100,000 keys",
@@ -70,6 +70,12 @@ const LIMITS: [(&str, &str, &str, &str); 7] = [
         "interval bucket, 100,000 keys",
         "token-bucket 1000000 every 1day",
         "token-bucket 1 every 1day",
+    ),
+    (
+        "token bucket, warm-up",
+        "token bucket, warm-up, 100,000 keys",
+        "token-bucket 1000000/day warmup 1h",
+        "token-bucket 1/day warmup 1h",
     ),
     (
         "leaky bucket",

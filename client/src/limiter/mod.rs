@@ -52,7 +52,7 @@ pub use lockage_core::{
     CostError, DAY, DenialReason, Denied, FixedWindow, HOUR, InFlight, IntervalBucket, LeakyBucket,
     MAX_TOGETHER, MINUTE, NameError, Origin, ParseError, Part, PartName, Renew, Renewal, RequestId,
     Reservation, Reserve, Reserved, SECOND, Scope, Settle, Settlement, SlidingLog, SlidingWindow,
-    StoredLimit, Ticket, TokenBucket, Turn, Zone,
+    StoredLimit, Ticket, TokenBucket, Turn, WarmupBucket, Zone,
 };
 pub use part_costs::PartCosts;
 pub use prefetch::{Prefetch, PrefetchStats};

@@ -70,7 +70,8 @@ macro_rules! constructors {
 pub(super) use constructors;
 
 impl Limit {
-    /// Returns this [`TokenBucket`](super::TokenBucket) or [`IntervalBucket`](super::IntervalBucket) with another burst.
+    /// Returns this [`TokenBucket`](super::TokenBucket), [`IntervalBucket`](super::IntervalBucket) or
+    /// [`WarmupBucket`](super::WarmupBucket) with another burst.
     ///
     /// # Panics
     /// If the bucket would be refused with this burst, and for a limit of another kind.
@@ -80,6 +81,9 @@ impl Limit {
             Limit::TokenBucket(it) => Limit::try_token_bucket(it.amount(), it.period(), burst),
             Limit::IntervalBucket(it) => {
                 Limit::try_interval_bucket(it.amount(), it.interval(), burst)
+            }
+            Limit::WarmupBucket(it) => {
+                Limit::try_warmup_bucket(it.amount(), it.period(), burst, it.warmup())
             }
             _ => Err(ConfigError::NoSuchPart { what: "burst", of: "a token-bucket" }),
         })

@@ -226,16 +226,16 @@ impl From<State> for [u64; 3] {
     }
 }
 
-/// A configuration as integers, at most three.
+/// A configuration as integers, at most four.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Config {
-    numbers: [u64; 3],
+    numbers: [u64; 4],
     len: usize,
 }
 
 impl<const N: usize> From<[u64; N]> for Config {
     fn from(config: [u64; N]) -> Self {
-        let mut numbers = [0; 3];
+        let mut numbers = [0; 4];
         numbers[..N].copy_from_slice(&config);
         Config { numbers, len: N }
     }

@@ -13,7 +13,8 @@ use crate::time::Timestamp;
 
 /// A limit with a state of constant size: a [`FixedWindow`](crate::FixedWindow), a
 /// [`SlidingWindow`](crate::SlidingWindow), a [`TokenBucket`](crate::TokenBucket), an
-/// [`IntervalBucket`](crate::IntervalBucket) or a [`LeakyBucket`](crate::LeakyBucket).
+/// [`IntervalBucket`](crate::IntervalBucket),
+/// [`WarmupBucket`](crate::WarmupBucket) or a [`LeakyBucket`](crate::LeakyBucket).
 ///
 /// It decides exactly as [`Acquire`](crate::Acquire) does on a record of that limit alone, and has no records, blocks,
 /// request ids or reservations.
@@ -180,7 +181,9 @@ mod tests {
     use alloc::format;
 
     use super::*;
-    use crate::limit::{FixedWindow, IntervalBucket, LeakyBucket, SlidingWindow, TokenBucket};
+    use crate::limit::{
+        FixedWindow, IntervalBucket, LeakyBucket, SlidingWindow, TokenBucket, WarmupBucket,
+    };
 
     fn at(micros: u64) -> Timestamp {
         Timestamp::from_micros(micros).unwrap()
@@ -210,6 +213,7 @@ mod tests {
         is_over_when_nothing_is_left(SlidingWindow::new(9, time(100)).unwrap());
         is_over_when_nothing_is_left(TokenBucket::new(9, time(100), 9).unwrap());
         is_over_when_nothing_is_left(LeakyBucket::new(9, time(100), 9).unwrap());
+        is_over_when_nothing_is_left(WarmupBucket::new(9, time(100), 9, time(70)).unwrap());
         is_over_when_nothing_is_left(IntervalBucket::new(3, time(50), 9).unwrap());
     }
 

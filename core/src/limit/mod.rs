@@ -19,6 +19,7 @@ mod share;
 mod sliding_log;
 mod sliding_window;
 mod token_bucket;
+mod warmup_bucket;
 mod zone;
 mod zone_proposal;
 
@@ -37,6 +38,7 @@ pub use parse::{ParseError, parse_duration, parse_rate};
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::{Bucket, LeakyBucket, TokenBucket};
+pub use warmup_bucket::WarmupBucket;
 pub use zone::Zone;
 
 pub(crate) use composite::Singles;
@@ -64,6 +66,7 @@ kinds! {
     /// | [`SlidingWindow`] | `sliding-window 100/min` |
     /// | [`TokenBucket`] | `token-bucket 100/min burst 20`; without `burst`, the amount; with the word `gcra` too |
     /// | [`IntervalBucket`] | `token-bucket 8 every 2s burst 8`; without `burst`, the amount |
+    /// | [`WarmupBucket`] | `token-bucket 100/s burst 10 warmup 10min`; without `burst`, the amount |
     /// | [`CalendarWindow`] | `calendar-window 1000/month in Europe/Berlin`; without `in`, of UTC |
     /// | [`InFlight`] | `in-flight 50 lease 30s`; without `lease`, of a minute |
     /// | [`LeakyBucket`] | `leaky-bucket 10/s queue 20`; without `queue`, the amount |
@@ -90,6 +93,7 @@ kinds! {
     SlidingWindow { Machine, "S1", "sliding-window", SlidingWindowAcquire, config 2, given 0, state 3 }
     TokenBucket { Machine, "T1", "token-bucket", TokenBucketAcquire, config 3, given 0, state 2 }
     IntervalBucket { Machine, "I1", "token-bucket", IntervalBucketAcquire, config 3, given 0, state 2 }
+    WarmupBucket { Machine, "U1", "token-bucket", WarmupBucketAcquire, config 4, given 0, state 3 }
     CalendarWindow { Machine, "Y1", "calendar-window", CalendarWindowAcquire, config 3, given 4, state 3 }
     InFlight { Machine, "N1", "in-flight", InFlightAcquire, config 2, given 0, state 3 }
     LeakyBucket { Machine, "Q1", "leaky-bucket", LeakyBucketAcquire, config 3, given 0, state 2 }
@@ -121,6 +125,7 @@ impl Limit {
         calendar_window, try_calendar_window: CalendarWindow(limit: u64, unit: CalendarUnit, zone: Zone);
         token_bucket, try_token_bucket: TokenBucket(amount: u64, period: Duration)[burst = amount];
         interval_bucket, try_interval_bucket: IntervalBucket(amount: u64, interval: Duration)[burst = amount];
+        warmup_bucket, try_warmup_bucket: WarmupBucket(amount: u64, period: Duration, burst: u64, warmup: Duration);
         leaky_bucket, try_leaky_bucket: LeakyBucket(amount: u64, period: Duration)[queue = amount];
     }
 }

@@ -39,8 +39,8 @@ impl Limit {
         let mut input = Input::new(text);
         let limit = ok!(read_all(&mut input));
         ok!(input.end(
-            "the end, + and another limit, for a bucket burst or queue and a number, for requests in flight lease \
-             and a duration, or for a calendar window in and a time zone",
+            "the end, + and another limit, for a bucket burst or queue and a number, or warmup and a duration, for \
+             requests in flight lease and a duration, or for a calendar window in and a time zone",
         ));
         Ok(limit)
     }
@@ -242,9 +242,9 @@ const MOST_EDITS: usize = 2;
 /// The other word for a token bucket with continuous refill.
 const GCRA: &str = "gcra";
 
-/// The words of all kinds. Those that have one word follow each other.
-const WORDS: [&str; Single::ROWS.len()] = {
-    let (mut words, mut count, mut index) = ([GCRA; Single::ROWS.len()], 0, 0);
+/// The words of all kinds. The three that have one word follow each other, and another word is of one of these.
+const WORDS: [&str; Single::ROWS.len() - 1] = {
+    let (mut words, mut count, mut index) = ([GCRA; Single::ROWS.len() - 1], 0, 0);
     while index < Single::ROWS.len() {
         let word = Single::ROWS[index].word;
         if count == 0 || !is_word(word, 0, word.len(), words[count - 1]) {

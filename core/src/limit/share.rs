@@ -82,6 +82,7 @@ mod tests {
             ("token-bucket 9 every 2s burst 12", 4, "token-bucket 2 every 2s burst 3"),
             ("token-bucket 100/s", 1, "token-bucket 100/s"),
             ("token-bucket 100/s burst 8", 4, "token-bucket 25/s burst 2"),
+            ("token-bucket 100/s burst 8 warmup 1min", 4, "token-bucket 25/s burst 2 warmup 1min"),
             ("leaky-bucket 100/s queue 8", 4, "leaky-bucket 25/s queue 2"),
             ("leaky-bucket 10/s queue 9", 4, "leaky-bucket 10/4s queue 2"),
         ] {

@@ -43,12 +43,12 @@ pub type LeakyBucket = Bucket<true>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bucket<const TURNS: bool> {
     amount: u64,
-    period_us: u64,
+    pub(super) period_us: u64,
     burst: u64,
     /// The rate as a reduced fraction, in tokens per microsecond: a token is `denominator` parts,
     /// and each microsecond brings `numerator` parts.
-    numerator: u64,
-    denominator: u64,
+    pub(super) numerator: u64,
+    pub(super) denominator: u64,
 }
 
 impl TokenBucket {
@@ -64,7 +64,8 @@ impl TokenBucket {
         Bucket::sized(amount, period, burst)
     }
 
-    /// Parses the text after its word, or after that of an [`IntervalBucket`], which is the same.
+    /// Parses the text after its word, which is also that of an [`IntervalBucket`](super::IntervalBucket) and a
+    /// [`WarmupBucket`](super::WarmupBucket).
     pub(super) const fn parse(input: &mut Input<'_>) -> Result<Limit, Refusal> {
         let at = input.skip_spaces();
         let amount = ok!(input.number());
@@ -92,6 +93,10 @@ impl TokenBucket {
         period: Duration,
     ) -> Result<Limit, Refusal> {
         let burst = ok!(input.optional("burst", amount));
+        if input.word("warmup") {
+            let warmup = ok!(input.duration());
+            return input.built(at, Limit::try_warmup_bucket(amount, period, burst, warmup));
+        }
         input.built(at, Limit::try_token_bucket(amount, period, burst))
     }
 

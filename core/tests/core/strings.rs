@@ -82,6 +82,7 @@ fn a_million_a_day_is_accepted_by_every_limiter() {
         "token-bucket 1_000_000/day",
         "token-bucket 1_000_000 every day burst 1_000_000",
         "leaky-bucket 1_000_000/day",
+        "token-bucket 1_000_000/day warmup 1h",
         "in-flight 1_000_000 lease day",
     ] {
         assert_eq!(parsed(text).capacity(), 1_000_000, "{text}");
@@ -101,6 +102,8 @@ fn a_printed_limit_reads_as_the_same_limit() {
         ("token-bucket 3/week", "token-bucket 3/7day burst 3"),
         ("leaky-bucket 10/60s", "leaky-bucket 10/min queue 10"),
         ("leaky-bucket 10 per 90s queue 2", "leaky-bucket 10/90s queue 2"),
+        ("gcra 100/s Warmup 10min", "token-bucket 100/s burst 100 warmup 10min"),
+        ("token-bucket 7/s burst 2 warmup 7us", "token-bucket 7/s burst 2 warmup 7us"),
         ("in-flight 50", "in-flight 50"),
         ("in-flight 50 lease 60s", "in-flight 50"),
         ("In-Flight 100_000 lease 1m30s", "in-flight 100000 lease 90s"),
@@ -128,6 +131,10 @@ fn a_limit_in_code_is_the_limit_of_its_text() {
         (LOGIN, limit!("token-bucket 100/min burst 20")),
         (Limit::interval_bucket(8, SECOND), limit!("token-bucket 8 every s")),
         (Limit::interval_bucket(8, SECOND).burst(9), limit!("token-bucket 8 every s burst 9")),
+        (
+            Limit::warmup_bucket(100, SECOND, 20, HOUR).burst(10),
+            limit!("token-bucket 100/s burst 10 warmup 1h"),
+        ),
         (Limit::leaky_bucket(10, SECOND), limit!("leaky-bucket 10/s")),
         (Limit::leaky_bucket(10, SECOND).queue(20), limit!("leaky-bucket 10/s queue 20")),
         (Limit::in_flight(50, 30 * SECOND), limit!("in-flight 50 lease 30s")),
@@ -212,6 +219,12 @@ fn errors_show_the_position_and_the_expectation() {
     assert!(
         refused("in-flight 50 for 30s").contains("for requests in flight lease and a duration")
     );
+    assert!(refused("token-bucket 5/s warmup").contains("column 24: expected a duration"));
+    assert!(refused("token-bucket 5/s warmup 0s").contains("the warmup is zero"));
+    assert!(refused("token-bucket 5/s warmup 14_000day").contains("the warmup is too long"));
+    let large = refused("token-bucket 1_000_000_000_000_000/s burst 1 warmup 1s");
+    assert!(large.contains("the amount is too large: at most 900719925474099"), "{large}");
+    assert!(refused("token-bucket 5 every 1s warmup 1s").contains("column 25: expected the end"));
     assert!(refused("in-flight 0").contains("column 11: the limit is zero"));
     assert!(refused("in-flight 5 lease 36y").contains("column 19: expected a duration"));
     assert!(refused("in-flight 5 lease 14_000day").contains("the lease is too long"));

@@ -7,6 +7,7 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 
 use super::Model;
+use crate::warmup::Warmup;
 
 /// The largest number that is exact in a double, and the longest span.
 const MAX_EXACT: i128 = (1 << 53) - 1;
@@ -72,6 +73,66 @@ pub(super) fn bucket_holds(amount: i128, period: i128) -> i128 {
     let divisor = gcd(amount, period);
     let (numerator, denominator) = (amount / divisor, period / divisor);
     MAX_EXACT.min(MAX_SPAN_US * numerator) / denominator
+}
+
+/// Continuous refill that is slow after a pause, from all changes: between them it is full, or warms up.
+pub(super) struct Warming {
+    rate: Warmup,
+    burst: i128,
+    /// Charges and, negative, refunds.
+    changes: Vec<(i128, i128)>,
+    last: i128,
+}
+
+impl Warming {
+    pub(super) fn new(rate: Warmup, burst: i128) -> Self {
+        Warming { rate, burst, changes: Vec::new(), last: 0 }
+    }
+
+    /// Returns the missing parts and the warmth.
+    fn state(&self, now: i128) -> (i128, i128) {
+        let (mut at, mut missing, mut warmth) = (0, 0, 0);
+        for &(time, cost) in &self.changes {
+            (missing, warmth) = self.rate.after(missing, warmth, time - at);
+            missing = (missing + cost * self.rate.unit()).max(0);
+            at = time;
+        }
+        self.rate.after(missing, warmth, now - at)
+    }
+}
+
+impl Model for Warming {
+    fn available(&self, now: i128) -> i128 {
+        let (missing, _) = self.state(now);
+        let unit = self.rate.unit();
+        self.burst - (missing + unit - 1) / unit
+    }
+
+    fn admit(&mut self, cost: i128, now: i128) {
+        self.changes.push((now, cost));
+    }
+
+    fn refund(&mut self, cost: i128, now: i128) {
+        self.changes.push((now, -cost));
+    }
+
+    fn touch(&mut self, now: i128) {
+        self.last = now;
+    }
+
+    fn last(&self) -> i128 {
+        self.last
+    }
+
+    fn holds(&self) -> i128 {
+        let divisor = gcd(self.rate.amount, self.rate.span);
+        let (amount, unit) = (self.rate.amount / divisor, self.rate.unit() / divisor);
+        MAX_EXACT.min(MAX_SPAN_US / 2 * amount) / unit
+    }
+
+    fn is_over(&self, _now: i128, time: i128, _capacity: i128) -> bool {
+        self.state(time) == (0, 0)
+    }
 }
 
 /// Interval refill: `amount` whole tokens at the end of each interval of the busy period.

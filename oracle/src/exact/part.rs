@@ -4,6 +4,7 @@ use super::{Model, buckets, first_from, log, queue, whole, windows};
 use crate::calendar::Calendar;
 use crate::config::{Config, Kind};
 use crate::subject::{PartAnswer, Verdict};
+use crate::warmup::Warmup;
 
 /// One of the limits of a key.
 pub(super) struct Part {
@@ -15,13 +16,16 @@ pub(super) struct Part {
 
 impl Part {
     pub(super) fn new(config: &Config) -> Self {
-        let Config { kind, amount, span_us, burst } = *config;
+        let Config { kind, amount, span_us, burst, warmup_us } = *config;
         let (amount, span, burst) = (i128::from(amount), i128::from(span_us), i128::from(burst));
         let model: Box<dyn Model> = match kind {
             Kind::FixedWindow => Box::new(windows::Fixed::new(amount, span)),
             Kind::SlidingLog => Box::new(log::Log::new(amount, span)),
             Kind::SlidingWindow => Box::new(windows::Sliding::new(amount, span)),
             Kind::TokenBucket => Box::new(buckets::Continuous::new(amount, span, burst)),
+            Kind::WarmupBucket => {
+                Box::new(buckets::Warming::new(Warmup::new(amount, span, warmup_us), burst))
+            }
             Kind::IntervalBucket => Box::new(buckets::Interval::new(amount, span, burst)),
             Kind::CalendarWindow => {
                 Box::new(windows::Dated::new(amount, Calendar::of_span(span_us)))

@@ -2,6 +2,7 @@
 
 use crate::calendar::Calendar;
 use crate::config::{self, Config};
+use crate::warmup::Warmup;
 
 /// The most that a log takes over from limits that are no logs.
 const MOST_IN_LOG: i128 = 1 << 51;
@@ -13,8 +14,8 @@ pub(super) struct Part {
     capacity: i128,
     /// The changes, in order. For buckets and fixed windows, since they were last as if never used.
     changes: Vec<Change>,
-    /// For a bucket in the place of another one: when it began, and its charge then, in parts of a unit.
-    began: (i128, i128),
+    /// For a bucket in the place of another one: when it began, and its charge then, in parts of a unit, and its warmth.
+    began: (i128, i128, i128),
     /// The time that a step back of the clock does not pass (D10).
     last: i128,
 }
@@ -54,15 +55,16 @@ enum Kind {
         amount: i128,
         span: i128,
     },
+    /// A bucket with its rate in lowest terms.
+    Warming(Warmup),
 }
 
 impl Part {
     pub(super) fn new(config: Config) -> Self {
         let (amount, span) = (i128::from(config.amount), i128::from(config.span_us));
-        let bucket = |has_turns| {
-            let divisor = gcd(amount, span);
-            Kind::Bucket { amount: amount / divisor, span: span / divisor, has_turns }
-        };
+        let divisor = gcd(amount, span);
+        let bucket =
+            |has_turns| Kind::Bucket { amount: amount / divisor, span: span / divisor, has_turns };
         let kind = match config.kind {
             config::Kind::FixedWindow => Kind::FixedWindow { window: span },
             config::Kind::CalendarWindow => Kind::Calendar(Calendar::of_span(config.span_us)),
@@ -71,10 +73,13 @@ impl Part {
             config::Kind::InFlight => Kind::InFlight { window: span },
             config::Kind::TokenBucket => bucket(false),
             config::Kind::LeakyBucket => bucket(true),
+            config::Kind::WarmupBucket => {
+                Kind::Warming(Warmup::new(amount / divisor, span / divisor, config.warmup_us))
+            }
             config::Kind::IntervalBucket => Kind::IntervalBucket { amount, span },
         };
         let capacity = config.burst.into();
-        Part { kind, capacity, changes: Vec::new(), began: (0, 0), last: 0 }
+        Part { kind, capacity, changes: Vec::new(), began: (0, 0, 0), last: 0 }
     }
 
     /// Returns whether it is the same limit.
@@ -90,7 +95,7 @@ impl Part {
     }
 
     pub(super) fn is_bucket(&self) -> bool {
-        matches!(self.kind, Kind::Bucket { .. } | Kind::IntervalBucket { .. })
+        matches!(self.kind, Kind::Bucket { .. } | Kind::IntervalBucket { .. } | Kind::Warming(_))
     }
 
     /// Returns the largest cost that fits at a time; negative if penalties or a change of the limit left a debt.
@@ -123,7 +128,14 @@ impl Part {
             }
             Kind::Bucket { span, .. } => (self.bucket_parts(now) + span - 1) / span,
             Kind::IntervalBucket { amount, span } => self.interval_deficit(now, amount, span),
+            Kind::Warming(rate) => (self.warming(rate, now).0 + rate.unit() - 1) / rate.unit(),
         }
+    }
+
+    /// Returns whether it acts as if it was never used.
+    fn is_unused(&self, now: i128) -> bool {
+        let is_cold = |rate| self.warming(rate, now.max(self.last)).1 == 0;
+        self.used(now) == 0 && !matches!(self.kind, Kind::Warming(rate) if !is_cold(rate))
     }
 
     /// Returns the charge of a bucket at its last write, in parts of a unit, and the time of that.
@@ -145,9 +157,9 @@ impl Part {
                 self.changes.retain(|it| it.at.div_euclid(window) + 1 >= now.div_euclid(window));
             }
             // A window, or the time in which a bucket is not full, begins anew.
-            _ if self.used(now) == 0 => {
+            _ if self.is_unused(now) => {
                 self.changes.clear();
-                self.began = (0, 0);
+                self.began = (0, 0, 0);
             }
             _ => {}
         }
@@ -205,7 +217,7 @@ impl Part {
     }
 
     fn give_back(&mut self, cost: i128, at: i128) {
-        let is_used = !self.changes.is_empty() || self.began.1 > 0;
+        let is_used = !self.changes.is_empty() || self.began.1 > 0 || self.began.2 > 0;
         if cost > 0 && is_used {
             self.changes.push(Change { at, cost: -cost, reservation: None });
         }
@@ -256,7 +268,7 @@ impl Part {
             Kind::SlidingLog { window } => {
                 self.used_in_log(now.max(self.last), window) == 0 || time >= self.last + window
             }
-            _ => self.used(time) == 0,
+            _ => self.is_unused(time),
         };
         time >= self.last && is_over
     }
@@ -283,13 +295,24 @@ impl Part {
     /// microsecond.
     fn bucket_parts(&self, now: i128) -> i128 {
         let Kind::Bucket { amount, span, .. } = self.kind else { return 0 };
-        let (mut at, mut charged) = self.began;
+        let (mut at, mut charged, _) = self.began;
         for change in &self.changes {
             charged = (charged - (change.at - at) * amount).max(0);
             charged = (charged + change.cost * span).max(0);
             at = change.at;
         }
         (charged - (now - at) * amount).max(0)
+    }
+
+    /// Returns the charge of a bucket that warms up, in parts of a unit, and its warmth.
+    fn warming(&self, rate: Warmup, now: i128) -> (i128, i128) {
+        let (mut at, mut charged, mut warmth) = self.began;
+        for change in &self.changes {
+            (charged, warmth) = rate.after(charged, warmth, change.at - at);
+            charged = (charged + change.cost * rate.unit()).max(0);
+            at = change.at;
+        }
+        rate.after(charged, warmth, now - at)
     }
 
     /// Returns the charge of a bucket that is refilled at the ends of intervals since its first change.
@@ -393,7 +416,14 @@ fn carried(new: &Part, old: &Part, now: i128) -> Option<Part> {
             let charged = old.bucket_parts(old.last);
             let rest = charged % before * span;
             let parts = charged / before * span + (rest + before - 1) / before;
-            Part { began: (old.last, parts), last: old.last, ..new.clone() }
+            Part { began: (old.last, parts, 0), last: old.last, ..new.clone() }
+        }
+        (Kind::Warming(rate), Kind::Warming(before)) => {
+            let (charged, warmth) = old.warming(before, old.last);
+            let rest = charged % before.unit() * rate.unit();
+            let rest = (rest + before.unit() - 1) / before.unit();
+            let parts = charged / before.unit() * rate.unit() + rest;
+            Part { began: (old.last, parts, warmth), last: old.last, ..new.clone() }
         }
         _ => return None,
     })

@@ -182,6 +182,7 @@ pub fn is_fast_path(script: ScriptId) -> bool {
             | ScriptId::TokenBucketAcquire
             | ScriptId::IntervalBucketAcquire
             | ScriptId::InFlightAcquire
+            | ScriptId::WarmupBucketAcquire
             | ScriptId::LeakyBucketAcquire
             | ScriptId::CalendarWindowAcquire
             | ScriptId::SlidingLogAcquire

@@ -128,6 +128,22 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
             }
             Config::bucket(kind, amount, span_us, burst.min(max))
         }
+        Kind::WarmupBucket => {
+            let span_us = span_us.min(1 << 50);
+            let amount = amount.min(MAX_COUNT / 10);
+            let divisor = gcd(amount, span_us);
+            let (numerator, unit) = (amount / divisor, 10 * (span_us / divisor));
+            // Within the exact range, and full again within half of the longest span.
+            let filled = u128::from(MAX_SPAN_US / 2) * u128::from(numerator) / u128::from(unit);
+            let max = (MAX_COUNT / unit).min(u64::try_from(filled).unwrap_or(u64::MAX));
+            if max == 0 {
+                return fit(kind, amount, span_us / 2, burst);
+            }
+            // Shorter and longer than the span.
+            let warmup_us = 1 + (amount ^ burst ^ (3 * span_us)) % (8 * span_us);
+            let bucket = Config::bucket(kind, amount, span_us, burst.min(max));
+            Config { warmup_us: warmup_us.min(1 << 50), ..bucket }
+        }
         Kind::IntervalBucket => {
             // Full again within the longest span, and no refill above the burst.
             let intervals = u128::from(MAX_SPAN_US / span_us);

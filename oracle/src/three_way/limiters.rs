@@ -41,6 +41,10 @@ pub fn the_interval_bucket_is_one_machine_in_three_places(place: &impl Place) {
     one_machine(place, Kind::IntervalBucket);
 }
 
+pub fn the_bucket_with_a_warmup_is_one_machine_in_three_places(place: &impl Place) {
+    one_machine(place, Kind::WarmupBucket);
+}
+
 pub fn the_limit_in_flight_is_one_machine_in_three_places(place: &impl Place) {
     one_machine(place, Kind::InFlight);
 }

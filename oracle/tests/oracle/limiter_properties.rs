@@ -101,7 +101,8 @@ fn d6_refill_composes() {
     let input = |shape| (strategies::limits(shape), 0..1_u64 << 50, polls.clone(), 0..=40_u64);
     each(
         "d6_refill",
-        [Kind::TokenBucket, Kind::IntervalBucket, Kind::LeakyBucket].map(Shape::One),
+        [Kind::TokenBucket, Kind::IntervalBucket, Kind::LeakyBucket, Kind::WarmupBucket]
+            .map(Shape::One),
         input,
         |(limits, start_us, polls, later)| {
             let bucket = limits.only();

@@ -19,12 +19,13 @@ const DEFAULT_CASES: u32 = 500;
 const STEPS: usize = 40;
 
 /// Kinds whose state is a few numbers.
-const SHAPES: [Shape; 5] = [
+const SHAPES: [Shape; 6] = [
     Shape::One(Kind::FixedWindow),
     Shape::One(Kind::SlidingWindow),
     Shape::One(Kind::TokenBucket),
     Shape::One(Kind::IntervalBucket),
     Shape::One(Kind::LeakyBucket),
+    Shape::One(Kind::WarmupBucket),
 ];
 
 type Clock = Arc<ManualClock>;

@@ -295,7 +295,7 @@ fn lock<'s>(id: &str, store: &'s RefCell<SimStore>) -> OnKey<Simulated<'s>> {
 
 /// Returns a limit of this kind: 5 per minute.
 fn limit(kind: Kind) -> Limit {
-    bounded(Config { kind, amount: 5, span_us: 60_000_000, burst: 5 }.limit(), 0)
+    bounded(Config::bucket(kind, 5, 60_000_000, 5).limit(), 0)
 }
 
 /// Checks a law on the machine that forgets nothing by itself, and on one whose key expires.

@@ -22,6 +22,7 @@ mod scripts;
 mod semaphore;
 mod stored_limits;
 mod turns;
+mod warmup;
 
 /// The shipped scripts in the simulated store.
 mod three_way {

@@ -116,6 +116,7 @@ fn rate(limit: &Limit) -> (u64, Unit) {
         Limit::SlidingWindow(limit) => (limit.limit(), limit.window()),
         Limit::TokenBucket(limit) => (limit.amount(), limit.period()),
         Limit::IntervalBucket(limit) => (limit.amount(), limit.interval()),
+        Limit::WarmupBucket(limit) => (limit.amount(), limit.period()),
         Limit::LeakyBucket(limit) => (limit.amount(), limit.period()),
         Limit::CalendarWindow(window) => {
             let unit = match window.unit() {

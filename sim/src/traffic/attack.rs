@@ -57,6 +57,11 @@ impl Attack {
                 let (amount, period) = (l.amount(), micros(l.period()));
                 Placement::Continuous { burst: l.burst(), amount, period }
             }
+            // As if it were warm: what comes too early is denied.
+            Limit::WarmupBucket(l) => {
+                let (amount, period) = (l.amount(), micros(l.period()));
+                Placement::Continuous { burst: l.burst(), amount, period }
+            }
             Limit::LeakyBucket(l) => {
                 let (amount, period) = (l.amount(), micros(l.period()));
                 Placement::Continuous { burst: l.queue(), amount, period }

@@ -22,7 +22,7 @@ type Story = fn(&mut Recorder);
 /// The stories of the first limit of each kind; the others have only decisions.
 const OF_EACH_KIND: [Story; 4] = [decisions, requests, adjustments, reservations];
 
-const KINDS: [(&str, [&str; 3]); 9] = [
+const KINDS: [(&str, [&str; 3]); 10] = [
     (
         "calendar-window",
         [
@@ -51,6 +51,14 @@ const KINDS: [(&str, [&str; 3]); 9] = [
             "token-bucket 8 every 2s burst 8",
             "token-bucket 2 every 7us burst 5",
             "token-bucket 1000000 every day burst 1000000",
+        ],
+    ),
+    (
+        "warmup-bucket",
+        [
+            "token-bucket 100/min burst 20 warmup 10min",
+            "token-bucket 3/7us burst 5 warmup 35us",
+            "token-bucket 1000000/day burst 1000000 warmup 1h",
         ],
     ),
     (

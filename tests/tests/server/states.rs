@@ -107,6 +107,7 @@ async fn frees_and_keeps<S: Store + Clone + 'static>(server: &Server, store: S) 
     let limits = [
         "in-flight 5 lease 20s",
         "token-bucket 5/h",
+        "token-bucket 5/h warmup 1h",
         "token-bucket 5 every 1h",
         "calendar-window 5/week",
         "fixed-window 5/h",

@@ -18,10 +18,11 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Returns one limit of each kind that knows seconds, each of 50 a second.
 fn limits() -> impl Iterator<Item = Config> {
-    // Places that nobody gives back return after up to two leases.
-    let is_steady = |kind: &Kind| !matches!(kind, Kind::CalendarWindow | Kind::InFlight);
+    // Places that nobody gives back return after up to two leases, and a warm-up begins below its rate.
+    let is_steady =
+        |kind: &Kind| !matches!(kind, Kind::CalendarWindow | Kind::InFlight | Kind::WarmupBucket);
     let kinds = Kind::ALL.into_iter().filter(is_steady);
-    kinds.map(|kind| Config { kind, amount: 50, span_us: SECOND_US, burst: 50 })
+    kinds.map(|kind| Config::bucket(kind, 50, SECOND_US, 50))
 }
 
 /// Returns a bucket of 50 a second that saves up nothing while no caller asks.

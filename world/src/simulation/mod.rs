@@ -42,7 +42,7 @@ pub use judge::{Answer, Exempt, Exemptions, Fault as Violation, Kind, Op, Seen};
 pub use log::{Line, Who};
 pub use outside::{Admitted, Outside, Told};
 pub use place::Place;
-pub use plan::{BY_PART, LEADERS, Plan, Theme, Verb, What, Work};
+pub use plan::{LEADERS, Plan, Theme, Verb, WARMUP, What, Work};
 pub use play::Outcome;
 pub use rare::{Counts, Rare};
 pub use stage::{Engine, Failure, Planted, Stage};

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use lockage_core::ScriptId;
 use lockage_world::simulation::{
-    BY_PART, Campaign, Engine, Failure, LEADERS, Plan, Rare, Results, Stage, Verb, Work,
+    Campaign, Engine, Failure, LEADERS, Plan, Rare, Results, Stage, Verb, WARMUP, Work,
 };
 
 /// Scripts that no world calls.
@@ -23,7 +23,9 @@ fn the_client_keeps_its_promises_in_every_world() {
 /// A slice of the campaign that `./check --long` runs today.
 #[test]
 fn the_client_keeps_its_promises_in_worlds_of_the_day() {
-    let start = BY_PART + today();
+    let start = WARMUP + today();
+    let warms_up = |seed: &u64| Plan::of(*seed).to_string().contains(" warmup ");
+    assert!((start..start + WORLDS).filter(warms_up).count() > 50);
     let asks = |is: fn(Work) -> bool| {
         (start..start + WORLDS).filter(|seed| Plan::of(*seed).works().any(is)).count()
     };
@@ -98,7 +100,7 @@ fn a_world_is_the_same_each_time() {
 #[test]
 fn all_scripts_run_in_worlds() {
     let mut stage = Stage::new(Some(Engine::Lua)).unwrap();
-    for seed in 0..600 {
+    for seed in (0..600).chain(WARMUP..WARMUP + 100) {
         assert_eq!(stage.play(&Plan::of(seed), false).violation, None, "seed {seed}");
     }
     let run: Vec<ScriptId> = stage.scripts_run().collect();

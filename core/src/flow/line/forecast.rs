@@ -101,6 +101,11 @@ fn of_part(limit: &Limit, remaining: u64, reset_after: Duration, total: u64) -> 
             // Costs do not spread over windows: one that does not fit leaves the rest of a window unused.
             (reset_after.saturating_add(windows(window.window(), later)), false)
         }
+        // Its rate may still climb.
+        Limit::WarmupBucket(bucket) => {
+            let micros = bucket.period().as_micros() * (more - 1) / u128::from(bucket.amount());
+            (from_micros(micros), false)
+        }
         // A place can be given back at any time.
         Limit::InFlight(_) => (Duration::ZERO, false),
         Limit::CalendarWindow(_) => (reset_after, false),

@@ -3,7 +3,7 @@
 use lockage_core::ScriptId::{
     CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, InFlightAcquire,
     IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust, SlidingLogAcquire,
-    SlidingWindowAcquire, TokenBucketAcquire,
+    SlidingWindowAcquire, TokenBucketAcquire, WarmupBucketAcquire,
 };
 
 use lockage_core::Zone;
@@ -25,7 +25,7 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
-    let buckets = [interval_buckets(), token_buckets(), leaky_buckets(), debt];
+    let buckets = [interval_buckets(), token_buckets(), warmup_buckets(), leaky_buckets(), debt];
     let windows =
         [fixed_windows(), sliding_windows(), places(), sliding_logs(), calendar_windows()];
     windows.into_iter().chain(buckets).chain(several()).collect()
@@ -357,6 +357,46 @@ fn token_buckets() -> Cases {
     let (records, calls) = with_parts("T1", "");
     let times = [5000, 5001, 5099, 5100, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
     cases(&texts(&records), [at(&times, TokenBucketAcquire, &texts(&calls))])
+}
+
+fn warmup_buckets() -> Cases {
+    let records = [
+        String::new(),
+        "U1 1 100 9 50 300 5000 0".to_owned(),
+        "U1 1 100 9 50 300 5000 49".to_owned(),
+        "U1 1 100 9 50 900 5000 450".to_owned(),
+        // It has been full for a while.
+        "U1 1 100 9 50 1 5000 449".to_owned(),
+        "U1 1 100 9 50 0 5000 60".to_owned(),
+        "U1 1 100 9 50 1 0 0".to_owned(),
+        // After a change of the limit it may be warmer than its warm-up makes it.
+        "U1 1 100 9 50 300 5000 99999".to_owned(),
+        format!("U1#1 100 9 50 {TOO_MUCH} 5000 0"),
+        format!("U1#1 100 9 50 300 {TOO_MUCH} 0"),
+        format!("U1#1 100 9 50 300 5000 {TOO_MUCH}"),
+        format!("U1 1 100 9 50 300 {MOST} 0"),
+        format!("U1 1 100 9 50 {MOST} 5000 0"),
+        format!("U1 1 100 9 50 300 5000 {MOST}"),
+        format!("U1 1 {} 1 50 {} {} 0", SPAN / 2 - 8, SPAN / 2 - 8, LATEST - 5),
+    ];
+    let calls = [
+        "- U1 1 100 9 50 1".to_owned(),
+        "- U1 1 100 9 50 3 4".to_owned(),
+        "- U1 1 100 9 50 0".to_owned(),
+        "- U1 0 100 9 50 1".to_owned(),
+        "- U1 1 0 9 50 1".to_owned(),
+        "- U1 1 100 0 50 1".to_owned(),
+        "- U1 1 100 9 0 1".to_owned(),
+        "- U1 1 101 9 50 1".to_owned(),
+        format!("- U1 1 {} 1 50 1", SPAN / 2 - 8),
+        format!("- U1 {} 10 1 50 1", MOST / 10),
+        format!("- U1 {} 10 1 50 1", MOST / 10 + 1),
+        format!("- U1 1 100 9 {} 1", SPAN / 20),
+        format!("- U1 1 100 9 {} 1", SPAN / 10 + 1),
+        format!("- U1 1 {} 1 50 1", MOST - 1),
+    ];
+    let times = [5000, 5001, 5049, 5050, 5200, 5600, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
+    cases(&texts(&records), [at(&times, WarmupBucketAcquire, &texts(&calls))])
 }
 
 fn leaky_buckets() -> Cases {

@@ -4,7 +4,7 @@ use lockage_core::ScriptId::{
     FixedWindowAcquire, FixedWindowReserve, FixedWindowSettle, InFlightAcquire,
     IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, LimiterReserve,
     LimiterSet, LimiterSettle, SlidingLogAcquire, SlidingWindowAcquire, StoredAcquire,
-    TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle,
+    TokenBucketAcquire, TokenBucketReserve, TokenBucketSettle, WarmupBucketAcquire,
 };
 use lockage_sim::store::RespValue;
 
@@ -41,6 +41,7 @@ fn plain_calls_reply_numbers_and_are_kept_in_binary() {
         (SlidingWindowAcquire, "S1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
         (InFlightAcquire, "N1 9 1000", "0 5000", "0 5000 0 3 5000", "0 3 5000", 2),
         (IntervalBucketAcquire, "I1 2 1000 9", "0 5000", "0 5000 3 5000", "3 5000", 10),
+        (WarmupBucketAcquire, "U1 1 100 9 50", "0 5000", "0 5000 300 5000 0", "300 5000 0", 3),
         (TokenBucketAcquire, "T1 1 100 9", "9 0", "9 300", "300 5000", 2),
         (LeakyBucketAcquire, "Q1 1 100 9", "0 5000", "0 5000 300 5000", "300 5000", 2),
     ] {
@@ -175,6 +176,7 @@ fn invalid_fast_path_calls_are_wrong_arguments() {
         (InFlightAcquire, &["9", "1000", "1"]),
         (IntervalBucketAcquire, &["2", "1000", "9", "1"]),
         (TokenBucketAcquire, &["1", "100", "9", "1"]),
+        (WarmupBucketAcquire, &["1", "100", "9", "50", "1"]),
         (LeakyBucketAcquire, &["1", "100", "9", "0", "1"]),
         (SlidingLogAcquire, &["9", "1000", "1"]),
     ] {

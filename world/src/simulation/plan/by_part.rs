@@ -7,7 +7,7 @@ use super::{Plan, Verb, Work};
 use crate::simulation::draw::Draw;
 
 /// The first seed of worlds that may have them.
-pub const BY_PART: u64 = 10_000_000_000_000_000;
+pub(super) const BY_PART: u64 = 10_000_000_000_000_000;
 
 impl Plan {
     /// Gives both limits two parts, and some requests a cost for each.

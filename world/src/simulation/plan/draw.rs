@@ -6,7 +6,7 @@ use lockage_core::{Limit, REMEMBERED_REQUESTS};
 use super::limits::{calendar, limit_of};
 use super::{
     BY_PART, End, FOREVER, Instead, Job, LEADERS, MILLI, Network, Options, Plan, SECOND, SERVERS,
-    SEVERAL, Stored, Terms, Theme, Trouble, Verb, What, Work, Wrong,
+    SEVERAL, Stored, Terms, Theme, Trouble, Verb, WARMUP, What, Work, Wrong,
 };
 use crate::simulation::draw::Draw;
 use crate::simulation::store::{CACHED, DONE, GATE, LOCK, PLACES, TABLE, VALUE};
@@ -22,6 +22,9 @@ impl Plan {
         }
         if (BY_PART..LEADERS).contains(&seed) {
             plan.ask_by_part(&mut Draw::new(seed, 24));
+        }
+        if (WARMUP..LEADERS).contains(&seed) {
+            plan.warm_up(&mut Draw::new(seed, 25));
         }
         if seed >= LEADERS {
             plan.elect(&mut Draw::new(seed, 21));

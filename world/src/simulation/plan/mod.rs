@@ -19,10 +19,11 @@ use std::fmt;
 use lockage_core::Limit;
 use serde::{Deserialize, Serialize};
 
-pub use by_part::BY_PART;
+use by_part::BY_PART;
 pub use leaders::LEADERS;
 pub(super) use link::Link;
 use several::SEVERAL;
+pub use several::WARMUP;
 pub(super) use work::End;
 pub use work::{Verb, What, Work};
 

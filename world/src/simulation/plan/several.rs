@@ -1,10 +1,15 @@
 //! Requests for several ids in one decision, requests that last, and limits in flight, drawn from a stream of their own.
 
+use lockage_core::Limit;
+
 use super::{Options, Plan, Verb, Work};
 use crate::simulation::draw::Draw;
 
 /// The first seed of worlds that may have them.
 pub(super) const SEVERAL: u64 = 100_000_000_000_000;
+
+/// The first seed of worlds in which buckets may warm up.
+pub const WARMUP: u64 = 100_000_000_000_000_000;
 
 /// The first seed of worlds in which requests under stored limits may be decided together, too.
 const SEVERAL_STORED: u64 = 1_000_000_000_000_000;
@@ -40,6 +45,19 @@ impl Plan {
             0..=2 => self.limit_in_flight(draw),
             3 => self.fill_places(draw),
             _ => {}
+        }
+    }
+
+    /// Gives token buckets a warm-up.
+    pub(super) fn warm_up(&mut self, draw: &mut Draw) {
+        for limit in [&mut self.limit, &mut self.other] {
+            let warmup = draw.one_of(&["", "", " warmup 100ms", " warmup 1s", " warmup 5s"]);
+            let text = |part: Limit| match part {
+                Limit::TokenBucket(_) => format!("{part}{warmup}"),
+                _ => part.to_string(),
+            };
+            let parts: Vec<String> = limit.parts().map(text).collect();
+            *limit = parts.join(" + ").parse().expect("limits");
         }
     }
 

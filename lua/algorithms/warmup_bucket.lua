@@ -1,0 +1,67 @@
+-- The token bucket with a warm-up. A token is `unit` parts. In the k-th step from a cold start, k from 1 to 10, each
+-- microsecond brings k * rate parts. The warm-up goes on while parts are missing, and back while none are.
+-- @tag U1
+-- @config rate unit burst step: as of the token bucket, with ten parts for each of its parts; and the length of a step (us)
+-- @state deficit last warmth: the parts that are missing from a full bucket, when the latest request was admitted (us), and how warm it was then, from 0 to nine steps (us)
+-- @capacity burst
+-- @counted deficit
+-- @unit unit
+-- @latest last
+-- @warmth warmth
+
+-- @wrong
+wrong = unit % 10 ~= 0 or burst * unit > $EXACT or rate * 10 > $EXACT or step * 10 > $SPAN
+
+-- @most
+most = math.min($EXACT, $SPAN / 2 * rate)
+
+-- @new
+deficit, last, warmth = 0, now, 0
+
+-- @settle
+if now > last then
+  local missing, time = deficit, now - last
+  $refill
+  deficit, last, warmth = missing, now, warmth - time
+  if warmth < 0 then warmth = 0 end
+end
+
+-- @refill
+-- Lets parts come back, for `time` at most.
+while missing > 0 and time > 0 do
+  local number = (warmth - warmth % step) / step
+  if number > 9 then number = 9 end
+  local spent = math.ceil(missing / (rate * (number + 1)))
+  if number < 9 and spent > (number + 1) * step - warmth then spent = (number + 1) * step - warmth end
+  if spent > time then spent = time end
+  -- As many as 2^53 may round, but not below what is missing.
+  missing = missing - spent * rate * (number + 1)
+  if missing < 0 then missing = 0 end
+  warmth, time = warmth + spent, time - spent
+  if warmth > 9 * step then warmth = 9 * step end
+end
+
+-- @left
+left = (burst * unit - deficit) / unit
+
+-- @fresh_at
+do
+  local missing, time, warmth = deficit, $EXACT, warmth
+  $refill
+  till = last + ($EXACT - time) + warmth
+end
+
+-- @unused
+till = last + warmth
+
+-- @span
+local full = burst * unit
+span = (full - full % rate) / rate + 1 + 10 * step
+
+-- @keep
+if deficit <= burst * unit then
+  till = last - last % span + 2 * span
+  if till > $EXACT then till = $EXACT end
+else
+  $fresh_at
+end
