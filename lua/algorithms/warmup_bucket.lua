@@ -10,7 +10,7 @@
 -- @warmth warmth
 
 -- @wrong
-wrong = unit % 10 ~= 0 or burst * unit > $EXACT or rate * 10 > $EXACT or step * 10 > $SPAN
+wrong = unit % 10 ~= 0 or burst * unit > $EXACT or rate * 10 > $EXACT or (step - 1) * 20 >= $SPAN
 
 -- @most
 most = math.min($EXACT, $SPAN / 2 * rate)
@@ -22,23 +22,17 @@ deficit, last, warmth = 0, now, 0
 if now > last then
   local missing, time = deficit, now - last
   $refill
-  deficit, last, warmth = missing, now, warmth - time
-  if warmth < 0 then warmth = 0 end
+  deficit, last, warmth = missing, now, math.max(0, warmth - time)
 end
 
 -- @refill
--- Lets parts come back, for `time` at most.
+-- Lets parts come back, for `time` at most. As many as 2^53 may round, but not below what is missing.
 while missing > 0 and time > 0 do
-  local number = (warmth - warmth % step) / step
-  if number > 9 then number = 9 end
-  local spent = math.ceil(missing / (rate * (number + 1)))
-  if number < 9 and spent > (number + 1) * step - warmth then spent = (number + 1) * step - warmth end
-  if spent > time then spent = time end
-  -- As many as 2^53 may round, but not below what is missing.
-  missing = missing - spent * rate * (number + 1)
-  if missing < 0 then missing = 0 end
-  warmth, time = warmth + spent, time - spent
-  if warmth > 9 * step then warmth = 9 * step end
+  local number = math.min(9, (warmth - warmth % step) / step)
+  local spent = math.min(time, math.ceil(missing / (rate * (number + 1))))
+  if number < 9 then spent = math.min(spent, (number + 1) * step - warmth) end
+  missing = math.max(0, missing - spent * rate * (number + 1))
+  warmth, time = math.min(9 * step, warmth + spent), time - spent
 end
 
 -- @left

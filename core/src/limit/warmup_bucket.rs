@@ -137,7 +137,8 @@ impl Kind for WarmupBucket {
     fn read(config: &[u64]) -> Option<Self> {
         let &[amount, unit, burst, step] = config else { return None };
         let period = Duration::from_micros(unit / STEPS);
-        let warmup = Duration::from_micros(step.checked_mul(STEPS)?);
+        // The last step may end after the longest warm-up.
+        let warmup = Duration::from_micros(step.checked_mul(STEPS)?.min(MAX_SPAN_US / 2));
         let read = WarmupBucket::new(amount, period, burst, warmup).ok()?;
         // A reduced fraction, as it is written.
         Some(read).filter(|it| *it.config() == *config)

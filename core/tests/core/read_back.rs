@@ -102,6 +102,17 @@ fn a_stored_limit_reads_back() {
     assert_eq!(slot.as_ref().unwrap().tag(), "F1");
 }
 
+/// A step is a tenth, rounded up: also of the longest warm-up, which ten steps outlast.
+#[test]
+fn a_bucket_with_a_warmup_reads_back() {
+    for (warmup, step) in [(1, 1), (10, 1), (11, 2), (1_u64 << 50, 112_589_990_684_263_u64)] {
+        let slot = &mut None;
+        let limit = limit(&format!("token-bucket 1/s burst 5 warmup {warmup}us"));
+        assert!(Acquire::new(limit, 2).unwrap().apply(slot, at(200)).unwrap().is_allowed());
+        reads_back(slot, &format!("U1 1 10000000 5 {step} 20000000 200 0"));
+    }
+}
+
 #[test]
 fn damaged_stored_limits_are_detected() {
     let record = |policy: &str| format!("P1 {policy} F1 10 60000000 200 3");

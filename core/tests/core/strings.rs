@@ -103,6 +103,10 @@ fn a_printed_limit_reads_as_the_same_limit() {
         ("leaky-bucket 10/60s", "leaky-bucket 10/min queue 10"),
         ("leaky-bucket 10 per 90s queue 2", "leaky-bucket 10/90s queue 2"),
         ("gcra 100/s Warmup 10min", "token-bucket 100/s burst 100 warmup 10min"),
+        (
+            "token-bucket 1/s burst 1 warmup 1125899906842624us",
+            "token-bucket 1/s burst 1 warmup 1125899906842624us",
+        ),
         ("token-bucket 7/s burst 2 warmup 7us", "token-bucket 7/s burst 2 warmup 7us"),
         ("in-flight 50", "in-flight 50"),
         ("in-flight 50 lease 60s", "in-flight 50"),

@@ -140,7 +140,10 @@ fn fit(kind: Kind, amount: u64, span_us: u64, burst: u64) -> Config {
                 return fit(kind, amount, span_us / 2, burst);
             }
             // Shorter and longer than the span.
-            let warmup_us = 1 + (amount ^ burst ^ (3 * span_us)) % (8 * span_us);
+            let warmup_us = match at_bound && span_us.is_multiple_of(4) {
+                true => u64::MAX,
+                false => 1 + (amount ^ burst ^ (3 * span_us)) % (8 * span_us),
+            };
             let bucket = Config::bucket(kind, amount, span_us, burst.min(max));
             Config { warmup_us: warmup_us.min(1 << 50), ..bucket }
         }

@@ -25,7 +25,13 @@ const THIRD: u64 = ((1 << 52) - 1) / 3;
 
 pub(super) fn all() -> Vec<Cases> {
     let debt = cases(&["T1 2 1 1 2001 5000"], [at(&[5000], LimiterAdjust, &["- b 1 T1 2 1 1"])]);
-    let buckets = [interval_buckets(), token_buckets(), warmup_buckets(), leaky_buckets(), debt];
+    // They are cold after a millisecond, and a microsecond later.
+    let warm = cases(
+        &["U1 1 10 1 50 3250 5000 0", "U1 1 10 1 50 3260 5000 0"],
+        [at(&[5000], LimiterAdjust, &["- b 1 U1 1 10 1 50"])],
+    );
+    let buckets =
+        [interval_buckets(), token_buckets(), warmup_buckets(), leaky_buckets(), debt, warm];
     let windows =
         [fixed_windows(), sliding_windows(), places(), sliding_logs(), calendar_windows()];
     windows.into_iter().chain(buckets).chain(several()).collect()
@@ -52,6 +58,7 @@ fn several() -> [Cases; 4] {
         "C1 F1 10 1000 T1 1 100 9|blocked 60 5000 3 300 5000".to_owned(),
         "C1 F1 10 1000 T1 1 100 8 5000 3 300 5000".to_owned(),
         "F1 10 1000 5000 3".to_owned(),
+        "C1 F1 10 1000 U1 1 100 9 500 4000 3 0 4990 4400".to_owned(),
         "C1 F1 10 1000 S1 10 1000 5000 0 1 0 5000".to_owned(),
         "C1 F1 10 1000 S1 10 1000 5000 9 0 0 5000".to_owned(),
         format!("C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 5 6 {LATEST} {LATEST} 3"),
@@ -94,6 +101,8 @@ fn several() -> [Cases; 4] {
             calls.extend(pairs.map(|pair| format!("- C1 {} 1", usual(pair))));
         }
     }
+    // The bucket is asked for nothing, and is kept until it is cold.
+    calls.push("- C1 F1 10 1000 U1 1 100 9 500 0 1 0".to_owned());
     calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 1"));
     calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} {MOST}"));
     calls.push(format!("- C1 S1 12 {SPAN} F1 99 {SPAN} 2 1"));
@@ -371,6 +380,7 @@ fn warmup_buckets() -> Cases {
         "U1 1 100 9 50 1 0 0".to_owned(),
         // After a change of the limit it may be warmer than its warm-up makes it.
         "U1 1 100 9 50 300 5000 99999".to_owned(),
+        "U1 1 100 9 50 300 5000 500".to_owned(),
         format!("U1#1 100 9 50 {TOO_MUCH} 5000 0"),
         format!("U1#1 100 9 50 300 {TOO_MUCH} 0"),
         format!("U1#1 100 9 50 300 5000 {TOO_MUCH}"),
@@ -392,7 +402,8 @@ fn warmup_buckets() -> Cases {
         format!("- U1 {} 10 1 50 1", MOST / 10),
         format!("- U1 {} 10 1 50 1", MOST / 10 + 1),
         format!("- U1 1 100 9 {} 1", SPAN / 20),
-        format!("- U1 1 100 9 {} 1", SPAN / 10 + 1),
+        format!("- U1 1 100 9 {} 1", SPAN / 20 + 1),
+        format!("- U1 1 100 9 {} 1", SPAN / 20 + 2),
         format!("- U1 1 {} 1 50 1", MOST - 1),
     ];
     let times = [5000, 5001, 5049, 5050, 5200, 5600, LATEST - 5, LATEST, WHOLE_MS[0], WHOLE_MS[1]];
