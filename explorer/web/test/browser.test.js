@@ -1,16 +1,20 @@
 // The page in headless Chromium. LOCKAGE_SCREENSHOTS=yes writes the pictures of the documents.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, openSync, readFileSync, readdirSync, rmSync, writeFileSync, writeSync, closeSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { DIST, launch, open, serve } from './browser.js';
 
 const SAMPLE = new URL('../../../sim/traces/sample.log', import.meta.url).pathname;
 const FORMATS = new URL('../../../sim/traces/formats', import.meta.url).pathname;
+const ROOT = new URL('../../../', import.meta.url).pathname;
+const PROGRAM = process.env.LOCKAGE_SIM ?? join(ROOT, 'target/debug/lockage-sim');
 const DOCS = new URL('../../../docs/', import.meta.url).pathname;
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
@@ -327,5 +331,21 @@ if (process.env.LOCKAGE_SCREENSHOTS) {
       const clip = { ...shown, y: shown.y + await page.evaluate(() => scrollY), height: 605 };
       await page.screenshot({ path: join(DOCS, `explorer-${question}.png`), scale: 'css', fullPage: true, clip });
     }
+  });
+  test('pictures of a terminal, and of the page that --html writes, for the book', async () => {
+    const page = await browser.newPage({ viewport: { width: 1120, height: 1000 } });
+    const replay = (/** @type {string[]} */ ...more) =>
+      execFileSync(PROGRAM, ['replay', 'sim/traces/sample.log', '--limit', 'token-bucket 1/s burst 20', ...more], { cwd: ROOT, encoding: 'utf8' });
+    await page.setContent('<pre style="display: inline-block; margin: 0; padding: 16px; font: 15px/1.2 DejaVu Sans Mono, monospace; background: #1d1f21; color: #e0e0e0"></pre>');
+    const prompt = '$ lockage-sim replay sim/traces/sample.log --limit "token-bucket 1/s burst 20"\n';
+    await page.locator('pre').evaluate((pre, text) => { pre.textContent = text; }, prompt + replay());
+    await page.locator('pre').screenshot({ path: join(DOCS, 'terminal.png') });
+    const report = join(scratch, 'report.html');
+    replay('--html', report);
+    await page.goto(pathToFileURL(report).href);
+    const heading = await page.getByRole('heading', { name: 'Denied most' }).boundingBox();
+    assert.ok(heading);
+    await page.screenshot({ path: join(DOCS, 'report.png'), fullPage: true, clip: { x: 0, y: heading.y - 20, width: 1120, height: 500 } });
+    await page.close();
   });
 }
