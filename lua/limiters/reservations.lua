@@ -218,7 +218,7 @@ local function close_reservation(less)
     local window = reservation.numbers[reservation.windows + i]
     local field = not part.is_log and counted(part, window)
     if part.is_log then
-      if not entry then entry, cut = window, less[i] end
+      entry, cut = window, less[i]   -- the same for all logs
     elseif field then
       local level, given = part.state[field], less[i] * part.unit
       if part.is_bucket and reserved(i) == 0 then
