@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::part_name::{NameError, PartName};
+use crate::span::Span;
 use crate::words::Words;
 
 /// A configuration was refused. Nothing was built.
@@ -157,11 +158,14 @@ impl ConfigError {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConfigError::LeaseTooShort { what, span, timeout, min } => write!(
-                f,
-                "a {what} of {span:?} can end before a call is answered, which may take {timeout:?}: \
-                 it must be at least {min:?}, or the store's timeout shorter"
-            ),
+            ConfigError::LeaseTooShort { what, span, timeout, min } => {
+                let [span, timeout, min] = [span, timeout, min].map(|it| Span(*it));
+                write!(
+                    f,
+                    "a {what} of {span} can end before a call is answered, which may take {timeout}: \
+                     it must be at least {min}, or the store's timeout shorter"
+                )
+            }
             other => f.write_str(other.words().as_str()),
         }
     }

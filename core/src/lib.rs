@@ -51,6 +51,7 @@ pub mod rw_lock;
 mod script;
 pub mod semaphore;
 mod served;
+mod span;
 mod time;
 pub mod view;
 mod wake;

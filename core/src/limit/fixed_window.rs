@@ -6,10 +6,10 @@ use core::time::Duration;
 use super::Limit;
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, config_micros, ok};
+use crate::span::Per;
 use crate::time::Timestamp;
 
 /// At most `limit` in each window. The first request that is admitted outside of a window opens the next.

@@ -6,11 +6,11 @@ use core::time::Duration;
 use super::constructors::MINUTE;
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::print::Span;
 use super::share::Shares;
 use super::{Limit, SlidingWindow};
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, half_span, ok};
+use crate::span::Span;
 
 /// At most `limit` at the same time: each request takes as many places as it costs, and gives them back at its end.
 ///

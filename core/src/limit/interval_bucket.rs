@@ -5,11 +5,11 @@ use core::time::Duration;
 
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::print::Span;
 use super::share::Shares;
 use super::{Limit, TokenBucket};
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, MAX_SPAN_US, config_count, config_micros, ok};
+use crate::span::Span;
 use crate::time::Timestamp;
 
 /// A bucket of `burst` tokens that starts full; at the end of each `interval`, `amount` arrive.

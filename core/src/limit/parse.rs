@@ -39,8 +39,8 @@ impl Limit {
         let mut input = Input::new(text);
         let limit = ok!(read_all(&mut input));
         ok!(input.end(
-            "the end, + and another limit, for a bucket burst or queue and a number, or warmup and a duration, for \
-             requests in flight lease and a duration, or for a calendar window in and a time zone",
+            "the end, + and another limit, for a bucket burst, queue or warmup, for in-flight lease, or for a calendar \
+             window in and a time zone",
         ));
         Ok(limit)
     }

@@ -7,10 +7,10 @@ use super::Limit;
 use super::input::{Input, Refusal};
 use super::log_entries::{self, Entries};
 use super::machine::{Config, Kind, State, is_time, next_stretch_ends};
-use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{MAX_COUNT, config_count, config_micros, ok};
+use crate::span::Per;
 
 /// At most `limit` in every window, wherever it begins. An admitted request at t counts for every
 /// time in [t, t + window).

@@ -8,12 +8,12 @@ use core::time::Duration;
 use super::Limit;
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time};
-use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{
     MAX_COUNT, MAX_EXACT, config_count, config_micros, least, mul_div_ceil, mul_div_floor, ok,
 };
+use crate::span::Per;
 
 /// At most `limit` by an estimate: the running window's admissions, plus the share of the previous window's that the
 /// last `window` still covers.

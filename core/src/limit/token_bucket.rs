@@ -8,13 +8,13 @@ use core::time::Duration;
 use super::Limit;
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::print::Per;
 use super::share::Shares;
 use crate::error::ConfigError;
 use crate::exact::{
     MAX_COUNT, MAX_SPAN_US, config_count, config_micros, gcd, least, mul_div_ceil, mul_div_floor,
     ok,
 };
+use crate::span::Per;
 
 /// A bucket of `burst` tokens that starts full and refills continuously, `amount` per `period`.
 ///
@@ -209,6 +209,12 @@ where
     }
 }
 
+/// Returns a deficit in parts of another size, rounded up and saturating.
+pub(super) fn in_other_parts(deficit: u64, old: u64, new: u64) -> u64 {
+    let rest = mul_div_ceil(deficit % old, new, old);
+    (deficit / old).saturating_mul(new).saturating_add(rest)
+}
+
 /// The state: the deficit of the bucket, in parts, and the time for which it holds. For a queue, the deficit is the
 /// cost that waits.
 impl<const TURNS: bool> Machine for Bucket<TURNS> {
@@ -251,10 +257,7 @@ impl<const TURNS: bool> Machine for Bucket<TURNS> {
     }
 
     fn carry(&self, old: &Config, State([deficit, last, _]): State, _fresh: State) -> State {
-        let old = old[1];
-        let (whole, rest) = (deficit / old, deficit % old);
-        let rest = mul_div_ceil(rest, self.denominator, old);
-        let deficit = whole.saturating_mul(self.denominator).saturating_add(rest);
+        let deficit = in_other_parts(deficit, old[1], self.denominator);
         [deficit.min(self.max_deficit()), last].into()
     }
 

@@ -1,16 +1,17 @@
 //! The token bucket with a warm-up: after a pause its refill is slow at first. Guava's `SmoothWarmingUp` has the same
 //! aim, by a rate that climbs evenly; here it climbs in steps, which integers count exactly.
 
-use core::fmt;
+use core::fmt::{self, Display as _};
 use core::time::Duration;
 
 use super::input::{Input, Refusal};
 use super::machine::{Config, Kind, Machine, State, is_time, next_stretch_ends};
-use super::print::Span;
 use super::share::Shares;
+use super::token_bucket::in_other_parts;
 use super::{Limit, TokenBucket};
 use crate::error::ConfigError;
-use crate::exact::{MAX_COUNT, MAX_SPAN_US, half_span, least, mul_div_ceil, mul_div_floor, ok};
+use crate::exact::{MAX_COUNT, MAX_SPAN_US, half_span, least, mul_div_floor, ok};
+use crate::span::Span;
 
 /// The number of steps of a warm-up.
 const STEPS: u64 = 10;
@@ -50,10 +51,14 @@ impl WarmupBucket {
     ) -> Result<Self, ConfigError> {
         let bucket = ok!(TokenBucket::new(amount, period, burst));
         let warmup_us = ok!(half_span("warmup", warmup));
-        ok!(up_to(MAX_COUNT / STEPS, "amount", amount));
         let [numerator, unit] = [bucket.numerator, bucket.denominator * STEPS];
-        let filled_in_time = mul_div_floor(MAX_SPAN_US / 2, numerator, unit);
-        ok!(up_to(least(MAX_COUNT / unit, filled_in_time), "burst", burst));
+        let max = match amount > MAX_COUNT / STEPS {
+            true => 0,
+            false => least(MAX_COUNT / unit, mul_div_floor(MAX_SPAN_US / 2, numerator, unit)),
+        };
+        if burst > max {
+            return Err(ConfigError::TooLarge { what: "burst", max, unit: "", bound: BOUND });
+        }
         Ok(WarmupBucket { bucket, warmup_us })
     }
 
@@ -119,15 +124,7 @@ impl WarmupBucket {
     }
 }
 
-const fn up_to(max: u64, what: &'static str, count: u64) -> Result<(), ConfigError> {
-    match count > max {
-        true => Err(ConfigError::TooLarge { what, max, unit: "", bound: BOUND }),
-        false => Ok(()),
-    }
-}
-
-const BOUND: &str = "the exact range of 2^53 for tenths of the fractions of a token at this rate, or half of the longest time \
-                     that is remembered, 2^50 us, to fill the bucket from a cold start";
+const BOUND: &str = "2^53 tenths of its parts, or 2^50 us to fill it";
 
 impl Kind for WarmupBucket {
     fn config(&self) -> Config {
@@ -146,7 +143,8 @@ impl Kind for WarmupBucket {
 
     fn print(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.bucket.print(f)?;
-        write!(f, " warmup {}", Span(self.warmup()))
+        f.write_str(" warmup ")?;
+        Span(self.warmup()).fmt(f)
     }
 
     fn share(&self, shares: Shares) -> Result<Limit, ConfigError> {
@@ -196,10 +194,7 @@ impl Machine for WarmupBucket {
 
     /// The warmth stays. Once tokens are missing, it is at most this limit's.
     fn carry(&self, old: &Config, state: State, _fresh: State) -> State {
-        let State([deficit, ..]) = state;
-        let (whole, rest) = (deficit / old[1], deficit % old[1]);
-        let rest = mul_div_ceil(rest, self.unit(), old[1]);
-        let deficit = whole.saturating_mul(self.unit()).saturating_add(rest);
+        let deficit = in_other_parts(state.0[0], old[1], self.unit());
         state.with(0, deficit.min(self.max_deficit()))
     }
 

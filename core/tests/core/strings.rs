@@ -220,14 +220,12 @@ fn errors_show_the_position_and_the_expectation() {
     assert!(refused("calendar-window 10/hour").contains("column 20: expected day, week, month"));
     assert!(refused("calendar-window 10").contains("column 19: expected / and a unit of the"));
     assert!(refused("10/s").contains("column 1: expected a kind of limit"));
-    assert!(
-        refused("in-flight 50 for 30s").contains("for requests in flight lease and a duration")
-    );
+    assert!(refused("in-flight 50 for 30s").contains("for in-flight lease,"));
     assert!(refused("token-bucket 5/s warmup").contains("column 24: expected a duration"));
     assert!(refused("token-bucket 5/s warmup 0s").contains("the warmup is zero"));
     assert!(refused("token-bucket 5/s warmup 14_000day").contains("the warmup is too long"));
     let large = refused("token-bucket 1_000_000_000_000_000/s burst 1 warmup 1s");
-    assert!(large.contains("the amount is too large: at most 900719925474099"), "{large}");
+    assert!(large.contains("the burst is too large: no value fits"), "{large}");
     assert!(refused("token-bucket 5 every 1s warmup 1s").contains("column 25: expected the end"));
     assert!(refused("in-flight 0").contains("column 11: the limit is zero"));
     assert!(refused("in-flight 5 lease 36y").contains("column 19: expected a duration"));

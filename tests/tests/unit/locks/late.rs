@@ -33,7 +33,7 @@ fn l6_a_lease_that_can_end_before_its_grant_is_answered_is_refused() {
     assert_eq!(
         error,
         "a lease of 1s can end before a call is answered, which may take 1s: \
-         it must be at least 1.002003s, or the store's timeout shorter"
+         it must be at least 1002003us, or the store's timeout shorter"
     );
     let longest = |longest| locks(SECOND, LEASE).unwrap().with_longest_hold(longest);
     assert!(longest(shortest_lease(SECOND)).is_ok());
