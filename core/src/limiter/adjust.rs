@@ -117,7 +117,8 @@ impl Adjust {
     }
 
     /// Charges `cost` (at least 1) even if it does not fit, so that less, or nothing, is admitted for longer. A limit
-    /// is charged up to twice its capacity; the excess is not charged.
+    /// is charged up to twice its capacity, and a bucket whose burst is near its bound up to that bound; the excess is
+    /// not charged.
     ///
     /// # Errors
     /// [`CostError::Zero`].
