@@ -80,7 +80,10 @@ impl Store for Host {
     }
 
     fn identity(&self) -> Option<Identity> {
-        Some(Identity::new(Arc::as_ptr(&self.ports).addr()))
+        match &self.link {
+            Some(link) => link.store(self.server).identity(),
+            None => Some(Identity::new(Arc::as_ptr(&self.ports).addr())),
+        }
     }
 
     async fn execute_all(

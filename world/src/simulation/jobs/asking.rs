@@ -307,15 +307,28 @@ impl<P: Place> Life<P> {
         let all = self.limiter.try_acquire_all(&requests);
         let all = match self.call(all, |all| all.decisions[0].origin).await {
             Ok(all) => all,
+            // Something may have been charged, and given back.
+            Err(error) if self.plan.is_apart() => return self.failed("ask for all", &error),
             Err(error) => {
                 let both = each_part(cost, more, |one, other| one + other);
                 return self.failed_call("ask for all", both, &error);
             }
         };
-        for ((id, cost), decision) in each.into_iter().zip(&all.decisions) {
-            // One that is not charged, because the other one is denied, is only looked at.
-            let is_charged = all.is_allowed() || !decision.is_allowed();
-            let op = if is_charged { Op::Acquire } else { Op::Peek };
+        let is_denied = |at: usize| !all.decisions[at].is_allowed();
+        let is_apart = self.plan.is_apart() && all.decisions[0].origin == Origin::Store;
+        for (at, ((id, cost), decision)) in each.into_iter().zip(&all.decisions).enumerate() {
+            // On two nodes, the first one is reserved, and given back if the other one is denied.
+            let is_first = is_apart && IDS[id] < IDS[each[1 - at].0];
+            let op = match (is_denied(at), is_denied(1 - at)) {
+                // One that is not charged, because the other one is denied, is only looked at.
+                (false, true) => Op::Peek,
+                (true, true) if is_apart => Op::Apart,
+                _ if is_first => Op::Reserve,
+                _ => Op::Acquire,
+            };
+            if is_first && op == Op::Peek {
+                self.place.saw(Seen::GaveBack { id, since_us: request.since_us });
+            }
             self.tell(Request { id, op, cost, ..request }, false, decision);
         }
     }

@@ -88,6 +88,7 @@ struct Share {
 impl Accounts {
     pub(super) fn new(plan: &Plan) -> Self {
         let has_id = |verb| matches!(verb, Verb::Once | Verb::Reserve { .. } | Verb::Held { .. });
+        let has_id = plan.asks(has_id) || plan.asks_apart();
         Accounts {
             limit: plan.limit,
             other: plan.other,
@@ -97,7 +98,7 @@ impl Accounts {
             ahead: plan.options.prefetch.map_or(0, |(permits, _)| permits),
             lease_us: plan.options.prefetch.map_or(0, |(_, lease_us)| lease_us),
             unread_us: plan.longest_unread_us(),
-            is_denial_final: !plan.options.idempotency && !plan.asks(has_id),
+            is_denial_final: !plan.options.idempotency && !has_id,
             is_one_limit: plan.options.stored.is_none() && !plan.asks(|verb| verb == Verb::Under),
             is_stored: plan.options.stored.is_some(),
             is_shadow: plan.options.shadow,
@@ -107,7 +108,7 @@ impl Accounts {
                 longest_us: plan.options.max_age_us.unwrap_or(u64::MAX / 2),
                 slack_us: plan.longest_call_us().unwrap_or(u64::MAX),
             },
-            is_calm: plan.is_calm(),
+            is_calm: plan.is_each_call_answered(),
             shows_circuit: plan.shows_circuit(),
             longest_call_us: plan.longest_call_us(),
             ids: Default::default(),
@@ -250,6 +251,11 @@ impl Accounts {
         Ok(())
     }
 
+    /// A caller was denied several ids on several nodes, of which this one was reserved: it is given back (D18).
+    pub(super) fn gave_back(&self, life: Life, id: usize, since_us: u64) -> Result<(), Fault> {
+        self.ids[id].answers.gave_back(life, since_us)
+    }
+
     /// A caller got a decision.
     pub(super) fn decided(
         &mut self,
@@ -262,7 +268,7 @@ impl Accounts {
             return fault(Kind::FalseDenial, "shadow mode does not let it through".to_owned());
         }
         let (verdict, origin) = (decision.shadow.unwrap_or(decision.verdict), decision.origin);
-        let charges = told.op != Op::Peek;
+        let charges = !matches!(told.op, Op::Peek | Op::Apart);
         // A request that the fallback denies may have been sent.
         let is_final = self.is_denial_final && origin != Origin::Fallback;
         if verdict != Verdict::Allowed && is_final && charges {

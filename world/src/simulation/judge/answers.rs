@@ -172,7 +172,8 @@ impl Claim {
         let more = more_than(told.cost, given.cost);
         (told.since_us..=told.now_us).contains(&given.at_us)
             && given.life == told.life
-            && (given.op, given.is_other) == (told.op, told.is_other)
+            && told.op.is(given.op)
+            && given.is_other == told.is_other
             && more.is_some_and(|more| is_same(&given.answer, answer, more, ahead))
             && (given.turn_us == turn_us || is_shadow || has_waited)
     }
@@ -222,6 +223,19 @@ impl Answers {
         };
         self.taken.push((given, claim));
         Ok(taken)
+    }
+
+    /// Checks that the store has answered a process since then that a reservation was given back.
+    pub(super) fn gave_back(&self, life: Life, since_us: u64) -> Result<(), Fault> {
+        let is_back = self.given.iter().any(|given| {
+            (given.life, given.op, given.cost) == (life, Op::Settle, [0; 2])
+                && given.at_us >= since_us
+                && given.answer.is_written()
+        });
+        match is_back {
+            true => Ok(()),
+            false => fault(Kind::Partly, "one of several ids stays charged after a denial".into()),
+        }
     }
 
     /// Returns the answers that this one may have been in the place of: those that nobody got yet, and those of callers

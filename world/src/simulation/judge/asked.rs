@@ -12,6 +12,9 @@ pub enum Op {
     Acquire,
     Reserve,
     Peek,
+    /// One of several ids on several nodes that are all denied: the store has reserved or charged one of them, and looked
+    /// at the others.
+    Apart,
     TakeUpTo,
     Refund,
     Penalty,
@@ -30,7 +33,15 @@ impl Op {
     /// Returns whether the operation gives something back, or changes a grant.
     pub(super) fn loosens(self) -> bool {
         use Op::*;
-        !matches!(self, Acquire | Reserve | Peek | TakeUpTo | Penalty | Block | ReadLimit)
+        !matches!(self, Acquire | Reserve | Peek | Apart | TakeUpTo | Penalty | Block | ReadLimit)
+    }
+
+    /// Returns whether an operation of the store answers this one of a caller.
+    pub(super) fn is(self, of_store: Op) -> bool {
+        match self {
+            Op::Apart => matches!(of_store, Op::Acquire | Op::Reserve | Op::Peek),
+            op => op == of_store,
+        }
     }
 
     /// Returns whether the operation applies a limit.

@@ -173,6 +173,7 @@ impl Judge {
                 }
                 return self.accounts.decided(&told, &decision, store, &self.exempt);
             }
+            Seen::GaveBack { id, since_us } => return self.accounts.gave_back(life, id, since_us),
             Seen::Answered { id, op, cost, since_us, is_other, answer } => {
                 self.accounts.overdue(id, now_us - since_us, longest_us, &self.exempt)?;
                 let (is_other, waits) = (is_other && self.accounts.is_told_apart(), false);

@@ -34,6 +34,11 @@ pub enum Seen {
         is_other: bool,
         decision: Decision,
     },
+    /// It got the denial of a request for several ids on several nodes, of which this one was reserved first.
+    GaveBack {
+        id: usize,
+        since_us: u64,
+    },
     /// It got an answer other than a decision.
     #[serde(skip)]
     Answered {

@@ -14,6 +14,8 @@ impl Plan {
             Work::Ask {
                 verb: Verb::Reserve { hold_us, .. } | Verb::Held { hold_us, .. }, ..
             } => 2 * hold_us,
+            // Each node but the last keeps one for ten seconds.
+            Work::Ask { verb: Verb::All { .. }, .. } if self.is_apart() => 20 * SECOND,
             _ => 0,
         });
         holds.max().unwrap_or_default()
@@ -28,6 +30,11 @@ impl Plan {
     /// keys (`TRYAGAIN`).
     pub(in crate::simulation) fn is_calm_for_two_keys(&self) -> bool {
         self.is_calm() && self.link.is_none_or(|link| link.moves == 0)
+    }
+
+    /// Returns whether each call of a limiter that asks is answered.
+    pub(in crate::simulation) fn is_each_call_answered(&self) -> bool {
+        if self.asks_apart() { self.is_calm_for_two_keys() } else { self.is_calm() }
     }
 
     pub(super) fn is_calm_but_for(&self, is: impl Fn(Wrong) -> bool) -> bool {
@@ -49,9 +56,11 @@ impl Plan {
             + 2 * u64::from(coalescing)
             + 2 * u64::from(prefetch.is_some())
             + 3 * u64::from(stored.is_some());
+        // A request for both ids on two nodes: each is charged, one is given back, and the other looked at.
+        let calls = if self.asks_apart() { 4 * calls } else { calls };
         let longest_us = calls * (self.timeout_us + self.timeout_us / 8);
         let is_real = self.heal_us == FOREVER;
-        match self.is_calm() {
+        match self.is_each_call_answered() {
             true => Some(self.timeout_us),
             false => (!is_real && !self.has(stands_still)).then_some(longest_us),
         }

@@ -121,9 +121,13 @@ impl Plan {
 
     /// Lets the shipped store call simulated servers in some worlds.
     pub(super) fn reach_by_link(&mut self, draw: &mut Draw) {
-        if !draw.chance(80) {
-            return;
+        if draw.chance(80) {
+            self.call_servers(draw);
         }
+    }
+
+    /// Lets the shipped store call simulated servers.
+    pub(super) fn call_servers(&mut self, draw: &mut Draw) {
         let is_calm = self.is_calm() || draw.chance(300);
         self.link = Some(Link::draw(is_calm, draw));
         // A connection carries each request once, and only while it lasts.

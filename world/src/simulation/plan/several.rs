@@ -8,7 +8,7 @@ use crate::simulation::draw::Draw;
 /// The first seed of worlds that may have them.
 pub(super) const SEVERAL: u64 = 100_000_000_000_000;
 
-/// The first seed of worlds in which buckets may warm up.
+/// The first seed of worlds in which buckets may warm up, and ids on two nodes may be decided together.
 pub const WARMUP: u64 = 100_000_000_000_000_000;
 
 /// The first seed of worlds in which requests under stored limits may be decided together, too.
@@ -20,11 +20,15 @@ impl Plan {
         if !draw.chance(500) {
             return;
         }
-        let Options { stored, shadow, .. } = self.options;
-        // The ids of a world are on two slots.
-        let is_one_node = self.link.is_none_or(|link| !link.is_cluster);
         let may_be_stored = self.seed >= SEVERAL_STORED;
-        let may_be_together = (stored.is_none() || may_be_stored) && !shadow && is_one_node;
+        let may_be_apart = self.seed >= WARMUP;
+        if may_be_apart && self.link.is_none() && draw.chance(100) {
+            self.call_servers(draw);
+            self.link.as_mut().expect("it was drawn").is_cluster = true;
+        }
+        let Options { stored, shadow, .. } = self.options;
+        let may_be_together =
+            (stored.is_none() || may_be_stored) && !shadow && (may_be_apart || !self.is_apart());
         for index in 0..self.jobs.len() {
             let (for_us, more) = (self.span(draw), draw.between(1, 3));
             let hold_us = self.span(draw).max(2 * self.timeout_us);
@@ -46,6 +50,17 @@ impl Plan {
             3 => self.fill_places(draw),
             _ => {}
         }
+    }
+
+    /// Returns whether a decision on both ids is made of calls to two nodes.
+    pub(in crate::simulation) fn is_apart(&self) -> bool {
+        // The ids of a world are on two slots.
+        self.link.is_some_and(|link| link.is_cluster)
+    }
+
+    /// Returns whether there are such decisions.
+    pub(in crate::simulation) fn asks_apart(&self) -> bool {
+        self.is_apart() && self.asks(|verb| matches!(verb, Verb::All { .. }))
     }
 
     /// Gives token buckets a warm-up.
