@@ -57,7 +57,8 @@ use crate::wake::waiting_us;
 pub use crate::lease::REMEMBERED;
 pub(crate) use record::{Permits, SemaphoreRecord};
 
-/// The most permits of one semaphore.
+/// The most permits of one semaphore. [`Limit::in_flight`](crate::Limit::in_flight) has room for more holders, without fencing
+/// tokens.
 pub const MAX_PERMITS: u64 = 400;
 
 /// The most live grants that [`Inspect`] names: those that end first.
@@ -85,7 +86,7 @@ impl Semaphore {
     pub fn new(permits: u64, lease: Duration, remember: Duration) -> Result<Self, ConfigError> {
         let what = "number of permits";
         if permits > MAX_PERMITS {
-            let bound = "what a server does at once";
+            let bound = "what a server does at once; a limit in flight has room for more";
             return Err(ConfigError::TooLarge { what, max: MAX_PERMITS, unit: "", bound });
         }
         Ok(Semaphore {
