@@ -59,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<()> {
     ensure!(is_any, "no peer has its scripts:\n{}", absent.join("\n"));
     absent.iter().for_each(|absent| eprintln!("left out: {absent}"));
 
-    let mut servers = Servers::start(&args.program, args.rounds.rounds, &peers)?;
+    let mut servers = Servers::start(&args.program, args.rounds.rounds)?;
     println!(
         "redis-server {}, medians of {} rounds.\n\n{HEAD}",
         servers.version()?,

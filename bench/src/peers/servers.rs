@@ -40,19 +40,10 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Starts servers that know the scripts of these peers.
-    pub(super) fn start(
-        program: &str,
-        rounds: usize,
-        peers: &[(Peer, Vec<String>)],
-    ) -> Result<Self> {
-        let mut counted = Counted::start(program)?;
+    pub(super) fn start(program: &str, rounds: usize) -> Result<Self> {
+        let counted = Counted::start(program)?;
         let folder = tempfile::tempdir().context("a folder for the server")?;
-        let mut timed = Server::start(Command::new(program), folder, false)?;
-        let scripts = peers.iter().flat_map(|(_, scripts)| scripts);
-        let load: Vec<Cmd> = scripts.map(|script| cmd(&["SCRIPT", "LOAD", script])).collect();
-        counted.server.send(&load)?;
-        timed.send(&load)?;
+        let timed = Server::start(Command::new(program), folder, false)?;
         let begin = SystemTime::UNIX_EPOCH.elapsed()?.as_millis() as u64;
         Ok(Servers { counted, timed, rounds, begin })
     }
@@ -87,6 +78,9 @@ impl Servers {
         } else if is_lock {
             before.clear();
         }
+        // Each case begins with scripts of ours alone.
+        let load = scripts.iter().map(|script| cmd(&["SCRIPT", "LOAD", script]));
+        before.splice(0..0, load);
         self.timed.send(&[redis::cmd("FLUSHALL")])?;
         self.timed.send(&before)?;
         let (_, calls) = peer.sent(scripts, &asked(1, 'B'));

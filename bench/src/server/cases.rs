@@ -131,7 +131,7 @@ fn large_logs() -> Vec<Case> {
         let key = format!("lockage:{{{name}}}");
         let fill = eval(FILL_LOG, &[key.as_str()].into_iter().chain(words).collect::<Vec<_>>());
         // The fill script's garbage in the server's Lua is no work of these calls: they get another one.
-        let before = std::iter::once(fill).chain(anew(scripts())).collect();
+        let before = std::iter::once(fill).chain(reload(scripts())).collect();
         Case { before, ..case(name, outcome, move |_| cmd.clone()) }
     };
     let of = |limit: u64| -> Limit { format!("sliding-log {limit}/day").parse().expect("a limit") };
@@ -247,7 +247,7 @@ fn in_many(name: &'static str, admits: &str, denies: &str, keys: usize) -> [Case
             eval(COPIES, &["lockage:{0}", &bounds[0].to_string(), &bounds[1].to_string()])
         });
         // Copying leaves its Lua with much to clear away, which is no work of these calls: they get another one.
-        let before = std::iter::once(first).chain(parts).chain(anew(scripts())).collect();
+        let before = std::iter::once(first).chain(parts).chain(reload(scripts())).collect();
         // Far from the one before.
         let command = move |number: usize| call(&acquire, &(number * 7919 % keys).to_string());
         Case { before, ..case(name, outcome, command) }
@@ -439,7 +439,7 @@ pub(super) fn scripts() -> Vec<String> {
 }
 
 /// Returns the commands that give the server another Lua, without garbage, and load these scripts into it.
-pub(super) fn anew(scripts: impl IntoIterator<Item = String>) -> Vec<Cmd> {
+pub(super) fn reload(scripts: impl IntoIterator<Item = String>) -> Vec<Cmd> {
     let load = scripts.into_iter().map(|text| cmd(&["SCRIPT", "LOAD", &text]));
     std::iter::once(cmd(&["SCRIPT", "FLUSH", "SYNC"])).chain(load).collect()
 }

@@ -105,7 +105,7 @@ fn count_all(
     let mut floor = floor.context("a script that does nothing")?;
     // The server's Lua clears garbage away in steps, and the cost of a step depends on the scripts
     // that are loaded: the unit is of a server that has no other.
-    floor.before = cases::anew([FLOOR.to_owned()]);
+    floor.before = cases::reload([FLOOR.to_owned()]);
     // The first run of a command on a server costs more.
     count(counted, &floor)?;
     let floor = count(counted, &floor)?;

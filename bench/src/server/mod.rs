@@ -120,7 +120,7 @@ fn measure(counted: &mut Counted, timed: &mut Server, case: &Case) -> Result<Row
 /// Brings a server to the state in which later calls cost as much as in the long run.
 pub(super) fn prepare(server: &mut Server, case: &Case) -> Result<()> {
     server.send(&[redis::cmd("FLUSHALL")])?;
-    server.send(&cases::anew(cases::scripts()))?;
+    server.send(&cases::reload(cases::scripts()))?;
     server.send(&case.before)?;
     server.send(&case.commands(0, case.warm_up()))
 }
