@@ -1,12 +1,9 @@
 -- The token bucket with a warm-up. A token is `unit` parts. In the k-th step from a cold start, k from 1 to 10, each
 -- microsecond brings k * rate parts. The warm-up goes on while parts are missing, and back while none are.
 -- @tag U1
+-- @like token_bucket
 -- @config rate unit burst step: as of the token bucket, with ten parts for each of its parts; and the length of a step (us)
 -- @state deficit last warmth: the parts that are missing from a full bucket, when the latest request was admitted (us), and how warm it was then, from 0 to nine steps (us)
--- @capacity burst
--- @counted deficit
--- @unit unit
--- @latest last
 -- @warmth warmth
 
 -- @wrong
@@ -38,6 +35,9 @@ end
 -- @left
 left = (burst * unit - deficit) / unit
 
+-- @reply
+$stored_reply
+
 -- @fresh_at
 do
   local missing, time, warmth = deficit, $EXACT, warmth
@@ -51,11 +51,3 @@ till = last + warmth
 -- @span
 local full = burst * unit
 span = (full - full % rate) / rate + 1 + 10 * step
-
--- @keep
-if deficit <= burst * unit then
-  till = last - last % span + 2 * span
-  if till > $EXACT then till = $EXACT end
-else
-  $fresh_at
-end

@@ -157,7 +157,8 @@ fn two_logs() -> Cases {
     cases(&records, [calls])
 }
 
-/// Cases of logs without an entry, or whose latest admission is later than any.
+/// Cases of logs without an entry, or whose latest admission is later than any, and of windows with as much as a log takes
+/// over, and more.
 fn heads() -> Cases {
     let records = [
         "L1 5 1000 1 5000\n5000",
@@ -170,6 +171,8 @@ fn heads() -> Cases {
         "L1 5 1000 1 0\n0",
         "L1 5 1000 1 9007199254740992\n5000",
         "L1 5 1000 1 9007199254740991\n5000",
+        "F1 9007199254740991 1000 990 2251799813685248",
+        "F1 9007199254740991 1000 990 2251799813685249",
     ];
     let limit = "L1 5 1000";
     let times = [1000, 1001, 5000, 5999, 6000];
