@@ -103,8 +103,8 @@ pub struct QueueFull {
 /// Why a store did not answer with an outcome.
 ///
 /// Its text includes that of its [cause](StoreError::cause). [`source`](std::error::Error::source) is therefore the
-/// cause's own source, so a report of the chain repeats nothing.
-#[derive(Debug)]
+/// cause's own source, so a report of the chain repeats nothing. Its `Debug` has the same text, since a `main` that
+/// returns an error prints that.
 #[non_exhaustive]
 pub enum StoreError {
     /// The key holds a record that the command cannot use. Nothing was changed, and a retry fails likewise.
@@ -119,6 +119,18 @@ pub enum StoreError {
     NotDone(Cause),
     /// The command was sent, and no readable answer came: it may have run.
     Unknown(Cause),
+}
+
+impl fmt::Debug for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, cause) = match self {
+            StoreError::Record(error) => return f.debug_tuple("Record").field(error).finish(),
+            StoreError::Misconfigured(cause) => ("Misconfigured", cause),
+            StoreError::NotDone(cause) => ("NotDone", cause),
+            StoreError::Unknown(cause) => ("Unknown", cause),
+        };
+        f.debug_tuple(name).field(&cause.to_string()).finish()
+    }
 }
 
 impl fmt::Display for StoreError {

@@ -192,7 +192,8 @@ export function rulesFile(state) {
   const cost = onlyCost(state);
   return state.limits.map((limit, i) => {
     const name = nameOf(state, i);
-    const fields = [`name = ${quoted(name)}`, `id = ${quoted(`${name}:{${keyOf(state)}}`)}`, `limit = ${quoted(limit)}`];
+    const key = keyOf(state);
+    const fields = [`name = ${quoted(name)}`, `id = ${quoted(key && `${name}:{${key}}` || name)}`, `limit = ${quoted(limit)}`];
     if (cost > 1) fields.push(`cost = ${cost}`);
     if (state.trial || i > 0) fields.push('shadow = true');
     return `[[rules]]\n${fields.join('\n')}\n`;
@@ -200,14 +201,14 @@ export function rulesFile(state) {
 }
 
 /** What rules call the parts of a log's lines. */
-const KEYS = /** @type {Record<string, string>} */ ({ '': 'address', path: 'route', referer: 'header.referer', agent: 'header.user-agent' });
+const KEYS = /** @type {Record<string, string>} */ ({ '': 'address', path: 'route', referer: 'header.referer', agent: 'header.user-agent', all: '' });
 
-/** @param {State} state @returns {string} the key of the ids of rules */
+/** @param {State} state @returns {string} the key of the ids of rules; none if all requests have one id */
 export function keyOf({ counted, log }) {
   if (counted.trim()) return counted.trim();
   const key = log?.key.trim().replace(/[{}|"\\]/g, '') || (KEYS[log?.by ?? ''] ?? log?.by);
   // Lines without it are one client, as the page counts them.
-  return key === 'address' ? key : `${key}|-`;
+  return !key || key === 'address' ? key : `${key}|-`;
 }
 
 /** @param {State} state @returns {number} the cost of each request of traffic, if all have the same; otherwise 1 */

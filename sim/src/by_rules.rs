@@ -49,7 +49,27 @@ impl Log {
             keys.push("tier".to_owned());
         }
         let values: Vec<ReadOptions> = keys.iter().map(|key| column(key, options)).collect();
-        let input = read_values(path, options, &values, progress)?;
+        // A line needs no key that the rules do not name, but one that the options name.
+        let is_used = rules.keys().any(|key| key == KEY);
+        let is_used = is_used || options.by != By::Address || options.key.is_some();
+        let own = match is_used {
+            true => options.clone(),
+            false => ReadOptions { by: By::All, ..options.clone() },
+        };
+        let mut input = read_values(path, &own, &values, progress)?;
+        if !is_used {
+            input.reading.key = "used by no rule".to_owned();
+        }
+        let notes = &mut input.reading.notes;
+        for (key, reading) in keys.iter().zip(&input.value_readings) {
+            let Some(reading) = reading else { continue };
+            notes.push(format!("`{key}` is {}", reading.key));
+            for note in &reading.notes {
+                if !notes.contains(note) {
+                    notes.push(note.clone());
+                }
+            }
+        }
         Ok(Log { input, keys })
     }
 

@@ -162,7 +162,9 @@ fn read_to_end<T>(
 }
 
 /// A refused string, with the problem and its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// Its `Debug` has its text, since a `main` that returns an error prints that.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ParseError {
     text: String,
     /// Byte offset, on a character boundary.
@@ -209,6 +211,12 @@ impl ParseError {
             Problem::ExpectedKind | Problem::Expected(_) | Problem::ExpectedZone => None,
             Problem::Config(error) => Some(error),
         }
+    }
+}
+
+impl fmt::Debug for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ParseError").field(&format_args!("{self}")).finish()
     }
 }
 

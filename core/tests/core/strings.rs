@@ -238,6 +238,9 @@ fn errors_show_the_position_and_the_expectation() {
     assert!(refused("leaky-bucket 10/s burst 5").contains("column 19: expected the end"));
     assert!(refused("token-bucket 10/s queue 5").contains("column 19: expected the end"));
     assert!(refused("leaky-bucket 8 every s").contains("column 16: expected / and a period"));
+    // A `main` that returns it prints this.
+    let error = "gcr 8/s".parse::<Limit>().unwrap_err();
+    assert_eq!(format!("{error:?}"), format!("ParseError({error})"));
     assert!(refused("leaky-bucket 10/s queue").contains("column 24: expected a whole number"));
     assert!(refused("fixed-window 10/s burst 5").contains("column 19: expected the end"));
     assert!(refused("token-bucket 10/s burst").contains("column 24: expected a whole number"));

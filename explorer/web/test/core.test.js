@@ -136,7 +136,7 @@ test('rules that the page writes have no mistakes by the command line', () => {
   const of = traffic('poisson 5/s', { cost: '2' });
   const states = [...PRESETS.map((preset) => preset.state),
     state({ limits, names: ['log in', '', 'é'], traffic: [of, of] }), state({ limits, counted: 'user|anonymous', trial: true }),
-    ...['', 'user', 'path', 'referer', 'agent', 'status'].map((by) => state({ limits, log: logOf('a.log', { by }) })),
+    ...['', 'user', 'path', 'referer', 'agent', 'status', 'all'].map((by) => state({ limits, log: logOf('a.log', { by }) })),
     state({ limits, log: logOf('a.csv', { key: ' {a|b}"c\\ ' }), traffic: [of] })];
   for (const one of states) {
     const text = rulesFile(one);
@@ -163,7 +163,7 @@ shadow = true
 test('a rule that the page writes denies on a log what its limit denies in the page', () => {
   const path = new URL('traces/sample.log', SIM).pathname;
   file = readFileSync(path);
-  ['', 'user', 'path', 'agent', 'status'].forEach((by, i) => {
+  ['', 'user', 'path', 'agent', 'status', 'all'].forEach((by, i) => {
     const one = state({ limits: ['fixed-window 2/10s'], log: logOf('sample.log', { by }) });
     const { limiters: [{ denied }] } = JSON.parse(asked(/** @type {object} */ (question(one, 200 + i))));
     writeFileSync(join(scratch, 'one.toml'), rulesFile(one));

@@ -96,15 +96,20 @@ fn rules(report: &AdviceReport, options: &ReadOptions, is_by_address: bool) -> S
         (None, By::Path) => "route",
         (None, By::Referer) => "header.referer",
         (None, By::Agent) => "header.user-agent",
+        (None, By::All) => "",
         (None, by) => by.name(),
     };
     let key = key.replace(['{', '}', '|', '"', '\\'], "");
     // Lines without it are one client, as the advice counts them.
-    let none = if matches!(&*key, "address" | "key") { "" } else { "|-" };
+    let id = match &*key {
+        "" => "all".to_owned(),
+        "address" | "key" => format!("{key}:{{{key}}}"),
+        key => format!("{key}:{{{key}|-}}"),
+    };
     let Denies { limit, clients, .. } = report.advice.deploy;
     format!(
         "# It would have denied {clients} of {} clients. On trial: without `shadow`, it is enforced.\n\
-         [[rules]]\nname = \"advised\"\nid = \"{key}:{{{key}{none}}}\"\nlimit = \"{limit}\"\nshadow = true\n",
+         [[rules]]\nname = \"advised\"\nid = \"{id}\"\nlimit = \"{limit}\"\nshadow = true\n",
         report.advice.clients
     )
 }

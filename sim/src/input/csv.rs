@@ -6,7 +6,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 
 use super::NotARequest;
 use super::client::Clients;
-use super::facts::{Facts, Found, by_network};
+use super::facts::{Facts, Found, ONE_KEY, by_network};
 use super::fields::Fields as Pairs;
 use super::options::{By, ReadOptions};
 use super::records::{self, TIME};
@@ -49,7 +49,11 @@ impl CsvParser {
         };
         let time = format!("{}, whole numbers in microseconds", name(timestamp));
         let cost = cost.map_or("1 each".to_owned(), |column| format!("{}, or 1", name(column)));
-        [by_network(&name(key), ipv6_prefix), time, cost]
+        let key = match self.by {
+            By::All => ONE_KEY.to_owned(),
+            _ => by_network(&name(key), ipv6_prefix),
+        };
+        [key, time, cost]
     }
 
     /// Parses the time, the key and the cost of a line.
@@ -71,7 +75,7 @@ impl CsvParser {
             }
             self.columns = self.by_number()?;
         }
-        let Columns { timestamp, key, cost, ref count, must_be_client, .. } = self.columns;
+        let Columns { timestamp, cost, ref count, .. } = self.columns;
         let found = self.fields.count();
         if !count.contains(&found) {
             let expected = match self.columns.names.is_empty() {
@@ -90,21 +94,26 @@ impl CsvParser {
             Some(column) => parse_cost(&self.fields.get(column))?,
             None => 1,
         };
-        let key = self.fields.get(key);
-        if key.is_empty() {
-            return Err("no key".into());
-        }
-        let (key, is_list) = match must_be_client {
-            true => clients
-                .of_text(key.as_bytes())
-                .ok_or_else(|| format!("{key:?} is no address and no host name"))?,
-            false => {
-                let (key, is_list) = clients.of_any(key.as_bytes());
-                (key.into_owned(), is_list)
-            }
-        };
+        let (key, is_list) = self.key(clients)?;
         facts.count(has_zone, is_list);
         Ok(Found { at, key: key.into(), cost })
+    }
+
+    /// Returns the key, and whether it is one of a list.
+    fn key(&self, clients: &Clients) -> Result<(String, bool), String> {
+        if self.by == By::All {
+            return Ok((By::All.name().to_owned(), false));
+        }
+        let key = self.fields.get(self.columns.key);
+        if key.is_empty() {
+            return Err("no key".to_owned());
+        }
+        if self.columns.must_be_client {
+            let client = clients.of_text(key.as_bytes());
+            return client.ok_or_else(|| format!("{key:?} is no address and no host name"));
+        }
+        let (key, is_list) = clients.of_any(key.as_bytes());
+        Ok((key.into_owned(), is_list))
     }
 
     /// Parses a header, whose columns may be in any order and among others; `None` if it is none.
@@ -122,7 +131,7 @@ impl CsvParser {
         let missing = |name: &str| {
             let there = names.join(", ");
             NotARequest::BadHeader(format!(
-                "the header has no column named {name}, but {there}: see --key and --time"
+                "the header has no column named {name}, but {there}: see --by, --key and --time"
             ))
         };
         let timestamp = match &self.time {
@@ -137,6 +146,7 @@ impl CsvParser {
         let own = own.filter(|_| wanted.is_some() || self.by == By::Address);
         let by = wanted.map_or(Some(self.by), By::named);
         let key = own.or_else(|| any(by.map_or(&[], records::names)));
+        let key = key.or((self.by == By::All).then_some(timestamp));
         let key = key.ok_or_else(|| {
             missing(wanted.unwrap_or(if self.by == By::Address { "key" } else { self.by.name() }))
         })?;
@@ -155,7 +165,7 @@ impl CsvParser {
             )))
         };
         let mut columns = Columns::default();
-        if self.by != By::Address {
+        if !matches!(self.by, By::Address | By::All) {
             return wrong(&format!("--by {}", self.by.name()));
         }
         for (option, name, column) in

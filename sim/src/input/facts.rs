@@ -141,6 +141,9 @@ impl Facts {
     }
 }
 
+/// The key in words, where all requests have one.
+pub(super) const ONE_KEY: &str = "the same for all requests";
+
 /// Returns the name of a key that may be an address.
 pub(super) fn by_network(key: &str, ipv6_prefix: u8) -> String {
     match ipv6_prefix {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::client::{Clients, address};
-use super::facts::{Facts, Found, by_network};
+use super::facts::{Facts, Found, ONE_KEY, by_network};
 use super::head::{Client, Head};
 use super::options::{By, ReadOptions};
 use super::prefix::{Prefix, strip};
@@ -161,6 +161,7 @@ impl LogParser {
     pub(super) fn describe(&self, ipv6_prefix: u8) -> [String; 3] {
         let key = match self.key {
             Key::By(By::Address) => by_network("the client's address or host name", ipv6_prefix),
+            Key::By(By::All) => ONE_KEY.to_owned(),
             Key::By(by) => format!("the {}", by.name()),
             Key::Word(number) => format!("word {number} of a line"),
         };
@@ -186,6 +187,7 @@ impl LogParser {
             Key::By(By::Status) => text(parts.status),
             Key::By(By::Referer) => text(parts.referer.unwrap_or_default()),
             Key::By(By::Agent) => text(parts.agent.unwrap_or_default()),
+            Key::By(By::All) => (By::All.name().into(), false),
             Key::Word(number) => {
                 let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
                 clients.of_any(words.nth(number - 1).ok_or("it has fewer words")?)
@@ -223,7 +225,7 @@ impl LogParser {
         let found = strip(head, &self.prefix, &|text| Head::of(text, text.len() == head.len()));
         let (found, prefix) = found.ok_or_else(|| {
             let head = excerpt(head);
-            format!("expected an address or a host name, an identity and a user before the [date], found {head:?}")
+            format!("expected an address or a host name, an identity and a user before the [date], found {head:?}; --key takes a word by its number, from 1")
         })?;
         facts.has_prefix(&prefix);
         self.prefix = prefix;

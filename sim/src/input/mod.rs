@@ -50,6 +50,8 @@ pub struct Input {
     pub reading: Reading,
     /// The further values of each request, as they were asked for: see [`read_values`].
     pub values: Vec<Values>,
+    /// How each of them was read; `None` if no request has it.
+    pub value_readings: Vec<Option<Reading>>,
 }
 
 /// The values of a request, `None` where its line has none.
@@ -94,8 +96,8 @@ pub enum InputError {
     },
     /// The first lines are of no known format.
     #[error(
-        "{}: line {line} is of no known format: {text}\n{reason}; --key FIELD names the key, and --format one of {}; of \
-         other logs, make lines of timestamp,key",
+        "{}: line {line} is of no known format: {text}\n{reason}; --format names it, one of {}; of other logs, make \
+         lines of timestamp,key",
         .path.display(),
         Format::KNOWN.map(Format::name).join(", ")
     )]
@@ -119,7 +121,7 @@ pub enum InputError {
     },
     /// Most lines are no requests.
     #[error(
-        "{}: {} of its {lines} lines are no requests of {format}; {}\ntake them out, or name the format or the key: --format, --key",
+        "{}: {} of its {lines} lines are no requests of {format}; {}\ntake them out, or name the format or the key: --format, --by, --key",
         .path.display(), .unparsed.count, first_of(.unparsed)
     )]
     TooManyUnparsed {
@@ -153,7 +155,8 @@ pub enum InputError {
 fn why_empty(unparsed: &Unparsed) -> String {
     match unparsed.count {
         0 => "it is empty".to_owned(),
-        count => format!("none of its {count} lines is a request; {}", first_of(unparsed)),
+        1 => format!("its only line is none; {}", first_of(unparsed)),
+        count => format!("none of its {count} lines is one; {}", first_of(unparsed)),
     }
 }
 
@@ -242,7 +245,7 @@ fn read_all(
         collected.take(lines.number(), lines.line(), path)?;
         progress(bytes.get());
     }
-    let Collected { parser, builder, unparsed, mut values, .. } = collected;
+    let Collected { parser, columns, builder, unparsed, mut values } = collected;
     let (path, reading) = (path.to_owned(), parser.reading());
     if builder.is_empty() {
         return Err(InputError::Empty { path, unparsed });
@@ -254,7 +257,8 @@ fn read_all(
     // Stably, as the trace is.
     values.sort_by_key(|(at, _)| *at);
     let values = values.into_iter().map(|(_, values)| values).collect();
-    Ok(Input { trace: builder.finish(), unparsed, reading, values })
+    let value_readings = columns.into_iter().map(Column::reading).collect();
+    Ok(Input { trace: builder.finish(), unparsed, reading, values, value_readings })
 }
 
 /// A further value of each line.
@@ -283,6 +287,10 @@ impl Column {
             });
         });
         value
+    }
+
+    fn reading(self) -> Option<Reading> {
+        self.parser.filter(|_| !self.texts.is_empty()).map(|parser| parser.reading())
     }
 }
 

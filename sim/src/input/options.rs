@@ -75,10 +75,12 @@ pub enum By {
     Referer,
     /// The user agent.
     Agent,
+    /// No part: all requests have one key.
+    All,
 }
 
 impl By {
-    const ALL: [By; 7] =
+    const PARTS: [By; 7] =
         [By::Address, By::User, By::Method, By::Path, By::Status, By::Referer, By::Agent];
 
     /// Returns its name on the command line and in JSON.
@@ -91,17 +93,18 @@ impl By {
             By::Status => "status",
             By::Referer => "referer",
             By::Agent => "agent",
+            By::All => "all",
         }
     }
 
-    /// Returns the one of this name.
+    /// Returns the part of this name.
     pub(super) fn named(name: &str) -> Option<By> {
-        By::ALL.into_iter().find(|by| by.name() == name)
+        By::PARTS.into_iter().find(|by| by.name() == name)
     }
 
-    /// Returns all names, in words.
+    /// Returns the names of all parts, in words.
     pub(super) fn names() -> String {
-        By::ALL.map(By::name).join(", ")
+        By::PARTS.map(By::name).join(", ")
     }
 }
 

@@ -44,30 +44,7 @@ impl Parser {
         options: &ReadOptions,
         path: &Path,
     ) -> Result<Parser, InputError> {
-        let plain: Vec<&[u8]> = head.iter().map(|(_, line)| &line[..]).collect();
-        let unwrapped = |name: &'static str| {
-            let lines = plain.iter().map(|line| unwrap(line, Some(name)));
-            (lines.collect::<Vec<_>>(), Some(name))
-        };
-        let wrappers =
-            if plain.iter().any(|line| line.starts_with(b"{")) { &WRAPPERS[..] } else { &[] };
-        let mut ways = vec![(plain.iter().map(|line| Cow::Borrowed(*line)).collect(), None)];
-        ways.extend(wrappers.iter().map(|name| unwrapped(name)));
-        let known = match options.format {
-            Format::Auto => &Format::KNOWN[..],
-            _ => std::slice::from_ref(&options.format),
-        };
-        let (mut best, mut most) = (None, 0);
-        for (lines, wrapper) in &ways {
-            // Numbers with a comma in a message are no CSV.
-            let is_whole = wrapper.is_none();
-            for &format in known.iter().filter(|format| is_whole || **format != Format::Csv) {
-                let score = score(format, options, lines);
-                if score > most {
-                    (best, most) = (Some((format, *wrapper)), score);
-                }
-            }
-        }
+        let best = detect(head, options);
         let is_detected = options.format == Format::Auto;
         let (format, wrapper) = match (best, head.first()) {
             (Some(best), _) => best,
@@ -157,25 +134,63 @@ impl LineParser {
     }
 }
 
+/// Returns the format of which most of these lines are, and the field that has them, if they are texts in objects.
+fn detect(
+    head: &[(u64, Vec<u8>)],
+    options: &ReadOptions,
+) -> Option<(Format, Option<&'static str>)> {
+    let is_object = head.iter().any(|(_, line)| line.starts_with(b"{"));
+    let wrappers = if is_object { &WRAPPERS[..] } else { &[] };
+    let unwrapped = |wrapper| head.iter().map(|(_, line)| unwrap(line, wrapper)).collect();
+    let wrappers = std::iter::once(None).chain(wrappers.iter().copied().map(Some));
+    let ways: Vec<(_, Vec<_>)> = wrappers.map(|wrapper| (wrapper, unwrapped(wrapper))).collect();
+    let known = match options.format {
+        Format::Auto => &Format::KNOWN[..],
+        _ => std::slice::from_ref(&options.format),
+    };
+    let best = |wanted: [ReadOptions; 2]| {
+        let (mut best, mut most) = (None, 0);
+        for (wrapper, lines) in &ways {
+            // Numbers with a comma in a message are no CSV.
+            let is_whole = wrapper.is_none();
+            for &format in known.iter().filter(|format| is_whole || **format != Format::Csv) {
+                let score = wanted.each_ref().map(|options| score(format, options, lines));
+                let score = score[0].max(score[1]);
+                if score > most {
+                    (best, most) = (Some((format, *wrapper)), score);
+                }
+            }
+        }
+        best
+    };
+    // With a key that it has not, a format is still this one.
+    let by = |by: By, options: &ReadOptions| ReadOptions { key: None, by, ..options.clone() };
+    let plain = ReadOptions { time: None, ..by(By::Address, options) };
+    let wanted = match options.by {
+        By::All => by(By::Address, options),
+        _ => options.clone(),
+    };
+    // Any object with a time is a line without a key, even one around the line of another format: this comes second.
+    let without = [by(By::All, options), by(By::All, &plain)];
+    best([wanted, plain]).or_else(|| best(without))
+}
+
 /// Returns twice the number of lines of this format, and one more if it has a header.
 fn score(format: Format, options: &ReadOptions, lines: &[Cow<'_, [u8]>]) -> u64 {
-    // With a key that it has not, a format is still this one.
-    let plain = ReadOptions { key: None, time: None, by: By::Address, ..options.clone() };
-    let score = |options: &ReadOptions| {
-        let Ok(mut parser) = LineParser::new(format, options) else { return 0 };
-        let (clients, mut score) = (options.clients(), 0);
-        for line in lines {
-            let line = without_colours(line);
-            score += match parser.parse(line.trim_ascii(), &clients, &mut Facts::default()) {
-                Ok(_) => 2,
-                Err(NotARequest::Header) => 1,
-                Err(NotARequest::BadHeader(_)) => u64::from(*options == plain),
-                Err(NotARequest::Unparsed(_)) => 0,
-            };
-        }
-        score
-    };
-    score(options).max(score(&plain))
+    let Ok(mut parser) = LineParser::new(format, options) else { return 0 };
+    let is_plain = options.by == By::Address && options.key.is_none() && options.time.is_none();
+    let (clients, mut score) = (options.clients(), 0);
+    for line in lines {
+        let line = without_colours(line);
+        score += match parser.parse(line.trim_ascii(), &clients, &mut Facts::default()) {
+            Ok(_) => 2,
+            Err(NotARequest::Header) => 1,
+            // Without its columns, a header is one if it has a time.
+            Err(NotARequest::BadHeader(_)) => u64::from(is_plain),
+            Err(NotARequest::Unparsed(_)) => 0,
+        };
+    }
+    score
 }
 
 /// Returns why a line is not of the format that it is most like.

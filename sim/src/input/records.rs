@@ -4,7 +4,7 @@ use lockage_core::Timestamp;
 
 use super::NotARequest;
 use super::client::Clients;
-use super::facts::{Facts, Found, by_network};
+use super::facts::{Facts, Found, ONE_KEY, by_network};
 use super::fields::{Fields, by_place, has_text, logfmt, words};
 use super::log::{method_and_path, path};
 use super::options::{By, Format, ReadOptions};
@@ -192,6 +192,7 @@ pub(super) fn names(by: By) -> &'static [&'static str] {
             "httpRequest.userAgent",
             "ClientRequestUserAgent",
         ],
+        By::All => &[],
     }
 }
 
@@ -220,6 +221,7 @@ impl RecordParser {
             (None, By::Address) => {
                 by_network(&format!("the client's address in {}", field("key")), ipv6_prefix)
             }
+            (None, By::All) => ONE_KEY.to_owned(),
             (None, by) => format!("the {} in {}", by.name(), field("key")),
             (Some(_), _) => field("key"),
         };
@@ -365,8 +367,10 @@ impl RecordParser {
                 (None, None) => return Err(no_field(wanted, fields)),
             },
         };
-        if by == By::Address {
-            return client(fields, clients, facts);
+        match by {
+            By::Address => return client(fields, clients, facts),
+            By::All => return Ok((String::new(), By::All.name().to_owned(), false)),
+            _ => {}
         }
         let any = || names(by).iter().find_map(|name| fields.get(name));
         let (name, text) = fields.first(names(by)).or_else(any).ok_or_else(|| {
@@ -417,7 +421,7 @@ fn client(
             "`{name}` is no address and no host name: {text:?}; --key {name} takes it as it is"
         ),
         None => {
-            format!("no field has the client's address: name one with --key, of {}", fields.names())
+            format!("no field has the client's address: name a part with --by, or a field with --key, of {}", fields.names())
         }
     })
 }

@@ -224,7 +224,7 @@ fn invalid_clients_are_refused_with_the_line_and_a_remedy() {
         (
             json.to_owned(),
             &[],
-            &["line 1", "as json: no field has the client's address", "session, status, time"],
+            &["line 1", "no field has the client's address", "--by", "--key, of session, status, time"],
         ),
         (
             json.to_owned(),
@@ -240,7 +240,7 @@ fn invalid_clients_are_refused_with_the_line_and_a_remedy() {
         (
             "time=2026-03-12T09:00:00Z level=info".to_owned(),
             &[],
-            &["as logfmt: no field has the client's address"],
+            &["no field has the client's address", "--by", "--key, of time, level"],
         ),
         (
             format!("192.0.2.1 - - {DATE}\n"),
@@ -270,6 +270,29 @@ fn invalid_clients_are_refused_with_the_line_and_a_remedy() {
         &["--key", "a", "--by", "user"],
     ] {
         refused(&[&["replay", "a.log", "--limit", "fixed-window 1/s"], args].concat(), 2);
+    }
+}
+
+/// Lines without an address are requests of a limit for all of them, and are of their format for any other.
+#[test]
+fn lines_without_an_address_need_another_key() {
+    let limit = ["--limit", "fixed-window 1/s"];
+    for line in [
+        r#"{"ts":1773306000000000,"user":"ann"}"#,
+        r#"{"log":"{\"ts\":1773306000000000,\"user\":\"ann\"}\n","stream":"stdout","time":1773306000000000}"#,
+        "ts=1773306000000000 user=ann",
+        "#Fields: date time cs-username\n2026-03-12 09:00:00 ann",
+        "time,user\n1773306000000000,ann",
+    ] {
+        let last = line.lines().last().unwrap();
+        let (_folder, path) = file("a.log", format!("{line}\n{last}\n").as_bytes());
+        for (by, key) in [("all", "all"), ("user", "ann")] {
+            let report = json(&[&["replay", &path, "--by", by][..], &limit].concat());
+            assert_eq!(report["requests"], 2, "{line}");
+            assert_eq!(report["limiters"][0]["worst"][0]["key"], key, "{line}");
+        }
+        let error = refused(&[&["replay", &path][..], &limit].concat(), 1);
+        assert!(error.contains("--by") && !error.contains("no known format"), "{line}: {error}");
     }
 }
 

@@ -130,7 +130,7 @@ fn files_that_cannot_be_replayed_are_failures_that_say_why() {
         (
             path("prose.log", b"Dear log,\nnothing happened."),
             "log",
-            "none of its 2 lines is a request; line 1: expected an address",
+            "none of its 2 lines is one; line 1: expected an address",
         ),
         (
             path("prose.csv", b"Dear log,\nnothing happened."),

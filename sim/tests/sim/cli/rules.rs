@@ -165,6 +165,44 @@ rules:
     }
 }
 
+/// A line needs the values that rules name, and no others. Where each was read is reported.
+#[test]
+fn a_line_needs_no_key_that_rules_do_not_name() {
+    let rules =
+        |id: &str| format!("[[rules]]\nname = 'r'\nid = '{id}'\nlimit = 'fixed-window 1/s'\n");
+    let lines = concat!(
+        r#"{"ts": 1772442000, "user_id": "ann"}"#,
+        "\n",
+        r#"{"ts": 1772442001, "user_id": "ann", "client_ip": "192.0.2.1", "x_forwarded_for": "192.0.2.2"}"#,
+        "\n",
+    );
+    let (_folder, log) = file("access.jsonl", lines.as_bytes());
+    let replay = |id: &str| {
+        let (folder, rules) = file("rules.toml", rules(id).as_bytes());
+        (folder, text(&run(&["replay", &log, "--rules", &rules]).stdout))
+    };
+    let (_folder, printed) = replay("user:{user}");
+    for expected in [
+        "2 requests, of which 0 were denied, and 0 meet no rule",
+        "`user` is the user in `user_id`",
+    ] {
+        assert!(printed.contains(expected), "{printed}");
+    }
+    assert!(!printed.contains("left out"), "{printed}");
+    let (_folder, printed) = replay("ip:{address}");
+    for expected in [
+        "2 requests, of which 0 were denied, and 1 meet no rule",
+        "`address` is the client's address in `client_ip`",
+        "X-Forwarded-For, which is not read",
+    ] {
+        assert!(printed.contains(expected), "{printed}");
+    }
+    // This one names it.
+    let (_folder, printed) = replay("key:{key}");
+    assert!(printed.contains("1 request, of which"), "{printed}");
+    assert!(printed.contains("name a part with --by, or a field with --key"), "{printed}");
+}
+
 /// One rule decides as its limit alone does, on each format that has the key.
 #[test]
 fn a_rule_decides_as_its_limit_alone() {
@@ -194,6 +232,7 @@ fn advice_is_a_file_of_rules_on_trial() {
         (super::SAMPLE, &[][..]),
         (super::SAMPLE, &["--by", "method"]),
         (super::SAMPLE, &["--key", "1"]),
+        (super::SAMPLE, &["--by", "all"]),
         (&csv, &[]),
     ] {
         let folder = tempfile::tempdir().unwrap();
