@@ -158,7 +158,8 @@ async fn histograms_have_their_buckets() {
     }
 }
 
-/// The board queries only metrics that the exporter has, and shows each of them.
+/// The board queries only metrics and labels that the exporter has, shows each metric, and names its lines by labels that
+/// the query keeps.
 #[tokio::test(start_paused = true)]
 async fn the_board_and_the_exporter_have_the_same_metrics() {
     let (metrics, address) = serve();
@@ -170,11 +171,36 @@ async fn the_board_and_the_exporter_have_the_same_metrics() {
         serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
     let panels = board["panels"].as_array().unwrap();
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
-    let queries: String =
-        targets.map(|target| format!("{}\n", target["expr"].as_str().unwrap())).collect();
-    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let words = queries.split(|letter| !is_word(letter));
-    let asked: BTreeSet<&str> = words.filter(|word| word.starts_with("lockage_")).collect();
+    let mut asked = BTreeSet::new();
+    for target in targets {
+        let [query, legend] =
+            ["expr", "legendFormat"].map(|name| target[name].as_str().unwrap().to_owned());
+        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let words = query.split(|letter| !is_word(letter));
+        let names: Vec<&str> = words.filter(|word| word.starts_with("lockage_")).collect();
+        let between = |text: &str, open: &str, close| {
+            let parts = text.split(open).skip(1).filter_map(|part| part.split_once(close));
+            parts.map(|(inside, _)| inside.to_owned()).collect::<Vec<_>>()
+        };
+        let kept = between(&query, " by (", ")").join(", ");
+        let kept: BTreeSet<&str> = kept.split(", ").collect();
+        let matchers = between(&query, "{", "}").join(", ");
+        let matched = matchers.split(", ").filter_map(|matcher| matcher.split(['=', '!']).next());
+        let labels: BTreeSet<&str> = kept.iter().copied().chain(matched).collect();
+        for label in labels.into_iter().filter(|label| !label.is_empty()) {
+            for name in &names {
+                let has = |((own, labels), _): (&(String, BTreeMap<String, String>), _)| {
+                    own == name && labels.contains_key(label)
+                };
+                assert!(page.0.iter().any(has), "{name} has no label {label}: {query}");
+            }
+        }
+        for label in between(&legend, "{{", "}}") {
+            assert!(kept.contains(&*label), "{legend}: {query}");
+        }
+        asked.extend(names.into_iter().map(str::to_owned));
+    }
+    let asked: BTreeSet<&str> = asked.iter().map(|name| &**name).collect();
     let given = page.names();
     assert!(asked.is_subset(&given), "{:?}", asked.difference(&given));
     let plain = |name: &&str| {
