@@ -47,35 +47,26 @@ pub trait Replicated: Store {
         C: Command<Outcome: Send> + Sync;
 }
 
-impl<S: Replicated> Replicated for &S {
-    fn execute_acknowledged<C>(
-        &self,
-        key: &Key,
-        command: &C,
-        replicas: u32,
-        patience: Duration,
-    ) -> impl Future<Output = Result<(C::Outcome, u32), StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_acknowledged(key, command, replicas, patience)
-    }
+macro_rules! replicated_behind {
+    ($($pointer:ty),+) => {$(
+        impl<S: Replicated> Replicated for $pointer {
+            fn execute_acknowledged<C>(
+                &self,
+                key: &Key,
+                command: &C,
+                replicas: u32,
+                patience: Duration,
+            ) -> impl Future<Output = Result<(C::Outcome, u32), StoreError>> + Send
+            where
+                C: Command<Outcome: Send> + Sync,
+            {
+                (**self).execute_acknowledged(key, command, replicas, patience)
+            }
+        }
+    )+};
 }
 
-impl<S: Replicated> Replicated for Arc<S> {
-    fn execute_acknowledged<C>(
-        &self,
-        key: &Key,
-        command: &C,
-        replicas: u32,
-        patience: Duration,
-    ) -> impl Future<Output = Result<(C::Outcome, u32), StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_acknowledged(key, command, replicas, patience)
-    }
-}
+replicated_behind!(&S, Arc<S>);
 
 /// Within the timeout of a call: the replicas get at most three quarters of each attempt. A command that ran and that
 /// too few have acknowledged is not retried.

@@ -169,119 +169,69 @@ pub trait BlockingStore: Send + Sync {
     }
 }
 
-impl<S: Store> Store for &S {
-    fn execute<C>(
-        &self,
-        key: &Key,
-        command: &C,
-    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute(key, command)
-    }
+/// Implements a store for pointers to it.
+macro_rules! store_behind {
+    ($($pointer:ty),+) => {$(
+        impl<S: Store> Store for $pointer {
+            fn execute<C>(
+                &self,
+                key: &Key,
+                command: &C,
+            ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
+            where
+                C: Command<Outcome: Send> + Sync,
+            {
+                (**self).execute(key, command)
+            }
 
-    fn execute_within<C>(
-        &self,
-        key: &Key,
-        command: &C,
-        patience: Duration,
-    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_within(key, command, patience)
-    }
+            fn execute_within<C>(
+                &self,
+                key: &Key,
+                command: &C,
+                patience: Duration,
+            ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
+            where
+                C: Command<Outcome: Send> + Sync,
+            {
+                (**self).execute_within(key, command, patience)
+            }
 
-    fn supports_batch(&self) -> bool {
-        (**self).supports_batch()
-    }
+            fn supports_batch(&self) -> bool {
+                (**self).supports_batch()
+            }
 
-    fn server(&self) -> Option<String> {
-        (**self).server()
-    }
+            fn server(&self) -> Option<String> {
+                (**self).server()
+            }
 
-    fn execute_batch<C>(
-        &self,
-        calls: &[(&Key, &C)],
-        patience: Duration,
-    ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_batch(calls, patience)
-    }
+            fn execute_batch<C>(
+                &self,
+                calls: &[(&Key, &C)],
+                patience: Duration,
+            ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
+            where
+                C: Command<Outcome: Send> + Sync,
+            {
+                (**self).execute_batch(calls, patience)
+            }
 
-    fn identity(&self) -> Option<Identity> {
-        (**self).identity()
-    }
+            fn identity(&self) -> Option<Identity> {
+                (**self).identity()
+            }
 
-    fn execute_all(
-        &self,
-        keys: &[Key],
-        command: &AcquireAll,
-        patience: Duration,
-    ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
-        (**self).execute_all(keys, command, patience)
-    }
+            fn execute_all(
+                &self,
+                keys: &[Key],
+                command: &AcquireAll,
+                patience: Duration,
+            ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
+                (**self).execute_all(keys, command, patience)
+            }
+        }
+    )+};
 }
 
-impl<S: Store> Store for Arc<S> {
-    fn execute<C>(
-        &self,
-        key: &Key,
-        command: &C,
-    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute(key, command)
-    }
-
-    fn execute_within<C>(
-        &self,
-        key: &Key,
-        command: &C,
-        patience: Duration,
-    ) -> impl Future<Output = Result<C::Outcome, StoreError>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_within(key, command, patience)
-    }
-
-    fn supports_batch(&self) -> bool {
-        (**self).supports_batch()
-    }
-
-    fn server(&self) -> Option<String> {
-        (**self).server()
-    }
-
-    fn execute_batch<C>(
-        &self,
-        calls: &[(&Key, &C)],
-        patience: Duration,
-    ) -> impl Future<Output = Vec<Result<C::Outcome, StoreError>>> + Send
-    where
-        C: Command<Outcome: Send> + Sync,
-    {
-        (**self).execute_batch(calls, patience)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        (**self).identity()
-    }
-
-    fn execute_all(
-        &self,
-        keys: &[Key],
-        command: &AcquireAll,
-        patience: Duration,
-    ) -> impl Future<Output = Result<Vec<OneOutcome>, StoreError>> + Send {
-        (**self).execute_all(keys, command, patience)
-    }
-}
+store_behind!(&S, Arc<S>);
 
 impl<S: BlockingStore> BlockingStore for Arc<S> {
     fn execute<C: Command>(

@@ -314,7 +314,7 @@ impl<T> ByName<T> {
     }
 }
 
-/// Makes an observer of a type around [`Meters`].
+/// Makes an observer of a type around another one.
 macro_rules! observes {
     ($type:ty) => {
         impl Observer for $type {

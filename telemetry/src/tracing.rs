@@ -1,6 +1,5 @@
 //! Events through `tracing`.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -52,37 +51,7 @@ impl Default for Tracing {
     }
 }
 
-impl fmt::Debug for Tracing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tracing").field("ids", &self.0.ids).finish_non_exhaustive()
-    }
-}
-
-impl Observer for Tracing {
-    fn decision(&self, event: &DecisionEvent<'_>) {
-        self.0.decision(event);
-    }
-
-    fn store_call(&self, event: &StoreCallEvent<'_>) {
-        self.0.store_call(event);
-    }
-
-    fn lease(&self, event: &LeaseEvent<'_>) {
-        self.0.lease(event);
-    }
-
-    fn rules(&self, event: &RulesEvent<'_>) {
-        self.0.rules(event);
-    }
-
-    fn now(&self) -> Option<Duration> {
-        self.0.now()
-    }
-
-    fn bound_to(&self, _: Subject<'_>) -> Option<Arc<dyn Observer>> {
-        Some(Arc::new(Bound::new(self.0.ids)))
-    }
-}
+crate::meters::observes!(Tracing);
 
 /// Emits the events of one subject, or of all that are not bound.
 struct Bound {
@@ -103,6 +72,10 @@ impl Bound {
 }
 
 impl Observer for Bound {
+    fn bound_to(&self, _: Subject<'_>) -> Option<Arc<dyn Observer>> {
+        Some(Arc::new(Bound::new(self.ids)))
+    }
+
     fn decision(&self, event: &DecisionEvent<'_>) {
         let &DecisionEvent { policy, cost, elapsed, .. } = event;
         let (id, elapsed) = (self.named(event.id), elapsed.map(micros));
