@@ -64,8 +64,12 @@ async fn metrics(State(admin): State<Admin>) -> Response {
     ([(CONTENT_TYPE, "text/plain; version=0.0.4")], admin.metrics.render()).into_response()
 }
 
-/// Returns the state of the rules.
-async fn rules(State(admin): State<Admin>) -> Response {
+/// Returns the names of the rules in force, and the mistakes of a file that is not.
+#[utoipa::path(get, path = "/v1/rules", tag = "admin", responses(
+    (status = 200, description = "`rules`, how often they were `replaced` or a file `failed`, and its `error`", body = Object),
+    (status = 404, description = "There is no --rules"),
+))]
+pub(crate) async fn rules(State(admin): State<Admin>) -> Response {
     let Some(rules) = &admin.rules else { return StatusCode::NOT_FOUND.into_response() };
     let (status, current) = (rules.status(), rules.current());
     let names: Vec<&str> = current.names().collect();
@@ -79,7 +83,12 @@ async fn rules(State(admin): State<Admin>) -> Response {
 }
 
 /// Reads the rules now.
-async fn reload(State(admin): State<Admin>) -> Response {
+#[utoipa::path(post, path = "/v1/rules/reload", tag = "admin", responses(
+    (status = 200, description = "`replaced` or `unchanged`", body = String),
+    (status = 404, description = "There is no --rules"),
+    (status = 422, description = "The mistakes, one a line; the old rules are in force", body = String),
+))]
+pub(crate) async fn reload(State(admin): State<Admin>) -> Response {
     let Some(rules) = admin.rules.clone() else { return StatusCode::NOT_FOUND.into_response() };
     let read =
         tokio::task::spawn_blocking(move || rules.reload().map_err(|error| error.to_string()));

@@ -268,6 +268,11 @@ impl Outcome<'_> {
         self.fields.of(self.rules, &self.met, denied)
     }
 
+    /// Returns whether a rule has a cost of this name.
+    pub(crate) fn has_cost(&self, name: &str) -> bool {
+        self.rules.costs().any(|other| other == name)
+    }
+
     /// Returns whether this limit denies.
     pub(crate) fn denies(&self, at: usize) -> bool {
         let (matched, decision) = self.met[at];

@@ -2,6 +2,7 @@
 
 use utoipa::OpenApi;
 
+use crate::admin;
 use crate::api::{limits, locks};
 
 /// Limits and locks that all processes share.
@@ -11,6 +12,7 @@ use crate::api::{limits, locks};
     paths(
         limits::decide, limits::peek, limits::refund, limits::reserve, limits::settle, limits::block, limits::unblock,
         limits::reset, locks::acquire, locks::renew, locks::release, locks::inspect, locks::force_release,
+        admin::rules, admin::reload,
     ),
     tags(
         (name = "limits", description = "Decisions by rules, or by an id and a limit of the request's own"),

@@ -14,8 +14,8 @@ use lockage::{AnyStore, Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
 use lockage_rules::{LiveRules, RuleLimiter, Rules};
-use lockage_telemetry::{DECISION_BUCKETS, Metrics, Tracing};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use lockage_telemetry::{BUCKETS, Metrics, Tracing};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -89,6 +89,7 @@ pub async fn run(options: Options) -> Result<()> {
         .route("/healthz", get(async || "ok\n"))
         .route("/openapi.json", get(async || openapi()));
     let operators = admin::routes(admin)
+        .route("/openapi.json", get(async || openapi()))
         .merge(limits::admin_routes(gate.clone()))
         .merge(locks::admin_routes(locks));
     let (api, operators) = (with_problems(api), with_problems(operators));
@@ -133,7 +134,10 @@ fn log(form: LogForm) {
 }
 
 fn install_metrics() -> Result<PrometheusHandle> {
-    let builder = PrometheusBuilder::new().set_buckets(DECISION_BUCKETS)?;
+    let mut builder = PrometheusBuilder::new().with_recommended_naming(true);
+    for (name, buckets) in BUCKETS {
+        builder = builder.set_buckets_for_metric(Matcher::Full(name.into()), buckets)?;
+    }
     builder.install_recorder().context("metrics")
 }
 

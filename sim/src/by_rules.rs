@@ -58,7 +58,7 @@ impl Log {
         };
         let mut input = read_values(path, &own, &values, progress)?;
         if !is_used {
-            input.reading.key = "used by no rule".to_owned();
+            input.reading.key.clear();
         }
         let notes = &mut input.reading.notes;
         for (key, reading) in keys.iter().zip(&input.value_readings) {

@@ -63,6 +63,18 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
+    /// Returns the answer that is made of a decision on it.
+    fn answer(&self) -> impl FnOnce(&Outcome<'_>) -> Decided + Send + use<> {
+        let named: Vec<String> = match self.limit {
+            Some(_) => Vec::new(),
+            None => self.costs.keys().cloned().collect(),
+        };
+        |outcome| {
+            let unused = named.into_iter().filter(|name| !outcome.has_cost(name));
+            Decided { unused_costs: unused.collect(), ..Decided::of(outcome) }
+        }
+    }
+
     pub(crate) fn asked(self) -> Result<Asked, Failure> {
         if self.hold_ms.or(self.for_ms).is_some() {
             let message = "`hold_ms` is of a reservation, and `for_ms` of a block alone";
@@ -123,6 +135,9 @@ pub(crate) struct Decided {
     binding: Option<usize>,
     /// The limits that the request meets.
     limits: Vec<Met>,
+    /// The names of costs that are in no rule, and were not charged.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unused_costs: Vec<String>,
 }
 
 /// A limit that a request meets.
@@ -201,6 +216,7 @@ impl Decided {
             retry_after_ms: denied.and_then(|at| limits[at].retry_after_ms),
             binding: outcome.binding,
             limits,
+            unused_costs: Vec::new(),
         }
     }
 
@@ -233,10 +249,10 @@ pub(crate) async fn decide(
     headers: HeaderMap,
     Body(ask): Body<Ask>,
 ) -> Result<Response, Failure> {
-    let asked = ask.asked()?;
+    let (answer, asked) = (ask.answer(), ask.asked()?);
     let decided = match idempotency_key(&headers)? {
-        Some(key) => gate.decide_once(&asked, RequestId::from_u128(key), Decided::of).await?,
-        None => gate.decide(asked, None, Decided::of).await?,
+        Some(key) => gate.decide_once(&asked, RequestId::from_u128(key), answer).await?,
+        None => gate.decide(asked, None, answer).await?,
     };
     Ok(decided.respond())
 }
@@ -250,7 +266,8 @@ pub(crate) async fn peek(
     State(gate): State<Gate>,
     Body(ask): Body<Ask>,
 ) -> Result<Json<Decided>, Failure> {
-    gate.peek(&ask.asked()?, Decided::of).await.map(Json)
+    let answer = ask.answer();
+    gate.peek(&ask.asked()?, answer).await.map(Json)
 }
 
 /// Gives the costs of a request back, at most as much as is in use.
@@ -262,7 +279,8 @@ pub(crate) async fn refund(
     State(gate): State<Gate>,
     Body(ask): Body<Ask>,
 ) -> Result<Json<Decided>, Failure> {
-    gate.refund(&ask.asked()?, Decided::of).await.map(Json)
+    let answer = ask.answer();
+    gate.refund(&ask.asked()?, answer).await.map(Json)
 }
 
 /// A decision on an estimate, and what it is settled by.
@@ -285,7 +303,8 @@ pub(crate) async fn reserve(
     Body(mut ask): Body<Ask>,
 ) -> Result<Response, Failure> {
     let hold = ask.hold_ms.take().map(Duration::from_millis);
-    let (decided, reservations) = gate.reserve(ask.asked()?, hold, Decided::of).await?;
+    let answer = ask.answer();
+    let (decided, reservations) = gate.reserve(ask.asked()?, hold, answer).await?;
     let wait = decided.retry_after_ms.map(Duration::from_millis);
     let status = if decided.allowed { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     Ok(with_retry_after(status, wait, Reserved { decided, reservations }))
@@ -300,8 +319,8 @@ pub(crate) struct Settle {
     reservations: Vec<Held>,
     /// The true cost under all limits and of all their parts; 0 gives the estimates back.
     cost: Option<u64>,
-    /// Instead, the true costs of these names, for all `hits`. Others are as estimated. Names that no reservation has do not
-    /// matter: which ones there are is up to the rules.
+    /// Instead, the true costs of these names, for all `hits`. Others are as estimated. Names that no reservation has are
+    /// `unused_costs` of the answer, and no error: which ones there are is up to the rules.
     #[schema(example = json!({"tokens": 950}))]
     costs: Option<BTreeMap<String, u64>>,
 }
@@ -311,6 +330,9 @@ pub(crate) struct Settle {
 pub(crate) struct AllSettled {
     /// In the order of the reservations.
     settled: Vec<Settled>,
+    /// The names of costs that no reservation has.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unused_costs: Vec<String>,
 }
 
 /// Charges the true cost in the place of an estimate. Repeating it changes nothing more.
@@ -331,7 +353,14 @@ pub(crate) async fn settle(
     for held in &reservations {
         settled.push(gate.settle(held, &actual).await?);
     }
-    Ok(Json(AllSettled { settled }))
+    let unused_costs = match actual {
+        Actual::All(_) => Vec::new(),
+        Actual::Named(costs) => {
+            let is_unused = |name: &String| !reservations.iter().any(|held| held.has_cost(name));
+            costs.into_keys().filter(is_unused).collect()
+        }
+    };
+    Ok(Json(AllSettled { settled, unused_costs }))
 }
 
 /// The limits that a change has reached.

@@ -55,7 +55,10 @@ fn problem(status: StatusCode, kind: ErrorKind, detail: String) -> Response {
 pub(crate) fn with_problems(routes: Router) -> Router {
     let refuse = |status, detail: String| problem(status, ErrorKind::Refused, detail);
     let no_path = async move |uri: Uri| {
-        let detail = format!("no path `{}` on this port: /openapi.json lists all", uri.path());
+        let detail = format!(
+            "no path `{}` on this port: /openapi.json lists all, those of `admin` for the port of --admin",
+            uri.path()
+        );
         refuse(StatusCode::NOT_FOUND, detail)
     };
     let no_method = async move |method: Method, uri: Uri| {

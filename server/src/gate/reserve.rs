@@ -44,6 +44,13 @@ pub(crate) struct HeldCost {
     amount: u64,
 }
 
+impl Held {
+    /// Returns whether it has an estimate of this name.
+    pub(crate) fn has_cost(&self, name: &str) -> bool {
+        self.costs.iter().any(|cost| cost.name.as_deref() == Some(name))
+    }
+}
+
 /// The true cost of what was reserved.
 pub(crate) enum Actual {
     /// One for all limits, and their parts.

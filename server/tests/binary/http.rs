@@ -91,6 +91,18 @@ async fn bad_requests_are_refused_with_the_mistake() {
         assert_eq!((status.as_u16(), &problem["kind"]), (400, &json!("refused")), "{body}");
         assert!(problem["detail"].as_str().expect("it has one").contains(mistake), "{problem}");
     }
+    // Which costs there are is up to the rules, so names in none are reported.
+    let misspelt =
+        json!({"values": {"domain": "shop", "user": "9"}, "costs": {"tokens": 5, "wieght": 4}});
+    for path in ["/v1/peek", "/v1/decide", "/v1/reserve", "/v1/refund"] {
+        let (status, answer) = server.post(path, misspelt.clone()).await;
+        assert_eq!((status.as_u16(), &answer["unused_costs"]), (200, &json!(["wieght"])), "{path}");
+        let settle = json!({"reservations": answer["reservations"], "costs": {"wieght": 1}});
+        if path == "/v1/reserve" {
+            let (_, settled) = server.post("/v1/settle", settle).await;
+            assert_eq!(settled["unused_costs"], json!(["wieght"]), "{settled}");
+        }
+    }
     // Times out of range, in milliseconds.
     let values = json!({"domain": "shop", "user": "1"});
     for (server_of, path, body) in [

@@ -224,7 +224,7 @@ async fn an_answer_that_is_too_late_is_unavailable_and_charges_nothing() {
             left.push(seen["limits"][0]["remaining"].clone());
         }
         let (_, metrics) = server.get("admin", "/metrics").await;
-        if metrics.contains("lockage_server_given_back 2") && left == [json!(2), json!(10)] {
+        if metrics.contains("lockage_server_given_back_total 2") && left == [json!(2), json!(10)] {
             break;
         }
         assert!(begin.elapsed() < Duration::from_secs(30), "{left:?}\n{metrics}");

@@ -1,5 +1,6 @@
 //! The life of a server: its end, its rules, its bounds.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -119,6 +120,46 @@ async fn rules_are_followed_and_a_mistake_leaves_those_in_force() {
     std::fs::write(server.rules(), RULES.replace("3/min", "9/min")).expect("rules");
     until("the mended rules", async || limit(ask.clone()).await == 9).await;
     assert!(is_valid("1").await);
+}
+
+/// The dashboard of `lockage-telemetry` shows a server's decisions, its store and its rules.
+#[tokio::test]
+async fn the_dashboard_has_the_servers_metrics() {
+    let server = Running::start(RULES, &["--poll", "10ms"]);
+    let ask = json!({"values": {"domain": "shop", "user": "1"}});
+    for _ in 0..4 {
+        server.post("/v1/decide", ask.clone()).await;
+    }
+    std::fs::write(server.rules(), RULES.replace("3/min", "7/min")).expect("rules");
+    let board = include_str!("../../../telemetry/grafana.json");
+    let words = board.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let asked: BTreeSet<&str> = words
+        .filter(|word| {
+            ["lockage_rate_limiting_", "lockage_store_", "lockage_rules_"]
+                .iter()
+                .any(|area| word.starts_with(area))
+        })
+        // Permits of semaphores, which a server has not, and rules that these are not.
+        .filter(|word| {
+            !["active_request_leases", "blocked", "shed"].iter().any(|it| word.contains(it))
+        })
+        .collect();
+    assert!(asked.len() >= 8, "{asked:?}");
+    let missing = async || {
+        let metrics = server.get("admin", "/metrics").await.1;
+        let is_there = |name: &&&str| {
+            metrics.lines().any(|line| line.split(['{', ' ']).next() == Some(**name))
+        };
+        let missing: Vec<&str> = asked.iter().filter(|name| !is_there(name)).copied().collect();
+        (missing, metrics)
+    };
+    until("the metrics of the dashboard", async || missing().await.0.is_empty()).await;
+    let (_, metrics) = missing().await;
+    let hour = "lockage_rate_limiting_retry_after_seconds_bucket";
+    assert!(
+        metrics.lines().any(|line| line.starts_with(hour) && line.contains("le=\"3600\"")),
+        "{metrics}"
+    );
 }
 
 #[tokio::test]

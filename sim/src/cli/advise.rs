@@ -1,8 +1,9 @@
 //! `lockage-sim advise`: limits for real traffic.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -20,7 +21,7 @@ use crate::trace::Trace;
 /// Propose limits that the traffic of a log would hardly have noticed.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  lockage-sim advise access.log --by user --deny-clients 0.5% --rules rules.toml")]
+  lockage-sim advise access.log --by user --deny-clients 0.5% --rules advised.toml")]
 pub(super) struct AdviseArgs {
     /// An access log of Apache, nginx or another server, JSON, logfmt, or a CSV of
     /// timestamp,key[,cost], also packed as .gz or .zst; - is standard input
@@ -35,7 +36,7 @@ pub(super) struct AdviseArgs {
     /// reaches]
     #[arg(long = "window", value_name = "DURATION", value_parser = parse_duration)]
     windows: Vec<Duration>,
-    /// Write the limit to deploy as a rule on trial to this file, for replay --rules and a server
+    /// Write the limit to deploy as a rule on trial to this new file, for replay --rules and a server
     #[arg(long, value_name = "FILE.toml")]
     rules: Option<PathBuf>,
     /// Write a chart of the trade-off to this file
@@ -56,6 +57,9 @@ pub(super) struct AdviseArgs {
 pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     check_windows(&args.windows)
         .map_err(|error| command_error("advise", ErrorKind::ValueValidation, error.to_string()))?;
+    if let Some(path) = &args.rules {
+        check_new(path).map_err(|why| command_error("advise", ErrorKind::ValueValidation, why))?;
+    }
     let study = read(&args.file, &args.options)?;
     let is_by_address = is_by_address(&study.trace);
     let mut windows = match args.windows.is_empty() {
@@ -72,7 +76,9 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
     })?;
     progress.finish();
     if let Some(path) = &args.rules {
-        std::fs::write(path, rules(&report, &args.options, is_by_address))
+        let text = rules(&report, &args.options, is_by_address);
+        let file = File::create_new(path);
+        file.and_then(|mut file| file.write_all(text.as_bytes()))
             .with_context(|| format!("cannot write the rules to {}", path.display()))?;
     }
     print(&report, args.json).context("cannot write to standard output")?;
@@ -84,6 +90,16 @@ pub(super) fn run(args: &AdviseArgs) -> Result<()> {
         page::write(path, |command| html::of_advice(&report, command))?;
     }
     Ok(())
+}
+
+/// Checks that rules can be written to this file. Rules that are there may be in force.
+fn check_new(path: &Path) -> Result<(), String> {
+    let name = path.display();
+    match path.extension() {
+        _ if path.exists() => Err(format!("--rules {name} exists: name a new file")),
+        Some(ending) if ending == "toml" => Ok(()),
+        _ => Err(format!("--rules {name}: the rules are TOML, so name a file that ends in .toml")),
+    }
 }
 
 /// Returns the limit to deploy as a file of rules.

@@ -20,7 +20,7 @@ pub(super) struct Found<'a> {
 pub struct Reading {
     /// The format.
     pub format: &'static str,
-    /// The key.
+    /// The key; empty if it is not used.
     pub key: String,
     /// The time.
     pub time: String,
@@ -34,8 +34,9 @@ impl Reading {
     /// Returns all of it as lines.
     pub fn lines(&self) -> Vec<String> {
         let Reading { format, key, time, cost, notes } = self;
+        let key = if key.is_empty() { String::new() } else { format!(": the key is {key}") };
         let mut lines = vec![
-            format!("read as {format}: the key is {key}"),
+            format!("read as {format}{key}"),
             format!("the time is {time}; the cost is {cost}"),
         ];
         lines.extend(notes.iter().cloned());

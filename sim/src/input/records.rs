@@ -361,7 +361,8 @@ impl RecordParser {
             Some(wanted) => match (fields.get(wanted), By::named(wanted)) {
                 (Some((name, text)), _) => {
                     let (key, is_list) = clients.of_any(text.as_bytes());
-                    return Ok((name, key.into_owned(), is_list));
+                    let key = if has_text(&key) { key.into_owned() } else { "-".to_owned() };
+                    return Ok((name, key, is_list));
                 }
                 (None, Some(by)) => by,
                 (None, None) => return Err(no_field(wanted, fields)),
@@ -373,8 +374,12 @@ impl RecordParser {
             _ => {}
         }
         let any = || names(by).iter().find_map(|name| fields.get(name));
-        let (name, text) = fields.first(names(by)).or_else(any).ok_or_else(|| {
-            format!("no field has the {}: name one with --key, of {}", by.name(), fields.names())
+        let (name, text) = fields.first(names(by)).or_else(any).ok_or_else(|| match &self.key {
+            Some(wanted) => no_field(wanted, fields),
+            None => {
+                let (by, names) = (by.name(), fields.names());
+                format!("no field has the {by}: name one with --key, of {names}")
+            }
         })?;
         let request = text.as_bytes();
         let key = escape_invalid(match by {

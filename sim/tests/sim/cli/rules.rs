@@ -247,6 +247,13 @@ fn advice_is_a_file_of_rules_on_trial() {
             (&0.into(), &advised["clients"]),
             "{options:?}"
         );
+        // Rules that are there stay.
+        let written = std::fs::read(path).unwrap();
+        let error = refused(&["advise", log, "--rules", path], 2);
+        assert!(error.contains("exists: name a new file"), "{error}");
+        assert_eq!(std::fs::read(path).unwrap(), written);
+        let yaml = path.replace(".toml", ".yaml");
+        assert!(refused(&["advise", log, "--rules", &yaml], 2).contains(".toml"));
         let deploy = &advised["deploy"];
         assert_eq!(rule["would_deny"], deploy["requests_denied"], "{log} {options:?}");
         assert_eq!(rule["ids_denied"], deploy["clients_denied"]);
