@@ -113,23 +113,27 @@ unsafe extern "C" {
 static LOADED: OnceLock<Api> = OnceLock::new();
 
 impl Api {
-    /// Reads the functions of the server that loads the module; `None` if it is too old, which its log says.
-    pub(crate) fn load(context: RawContext) -> Option<&'static Api> {
+    /// Reads the functions of the server that loads the module with so many arguments. Returns `None` if there are any, or
+    /// if the server is too old, as its log says.
+    pub(crate) fn load(context: RawContext, arguments: c_int) -> Option<&'static Api> {
         // SAFETY: a context begins with the address of the function that finds functions.
         let api = unsafe {
             let get = *context.cast::<*mut c_void>();
             Api::read(std::mem::transmute::<*mut c_void, GetFunction>(get))
         }?;
-        // SAFETY: the log copies its text, which has no format.
-        unsafe {
-            // Redis 6.2 has these functions, but `call` knows no rules for scripts there.
-            if (api.server_version)() < VERSION_7 {
-                let text = c"lockage needs Redis 7.0 or later, or Valkey: without the module, its scripts run";
-                (api.log)(context, c"warning".as_ptr(), text.as_ptr());
-                return None;
+        let refusal = match arguments {
+            // SAFETY: the function takes nothing. Redis 6.2 has all of them, but `call` knows no rules for scripts there.
+            0 if unsafe { (api.server_version)() } >= VERSION_7 => {
+                return Some(LOADED.get_or_init(|| api));
             }
-        }
-        Some(LOADED.get_or_init(|| api))
+            0 => {
+                c"lockage needs Redis 7.0 or later, or Valkey: without the module, its scripts run"
+            }
+            _ => c"lockage takes no arguments",
+        };
+        // SAFETY: the log copies its text, which has no format.
+        unsafe { (api.log)(context, c"warning".as_ptr(), refusal.as_ptr()) };
+        None
     }
 
     pub(crate) fn loaded() -> Option<&'static Api> {

@@ -22,9 +22,9 @@ const CALL: &str = "lockage.call";
 
 /// Registers the commands and the filter. The server calls it once, and refuses a module that returns 1.
 #[unsafe(no_mangle)]
-extern "C" fn RedisModule_OnLoad(context: RawContext, _: RawArguments, _: c_int) -> c_int {
+extern "C" fn RedisModule_OnLoad(context: RawContext, _: RawArguments, count: c_int) -> c_int {
     api::guarded(1, || {
-        let Some(api) = Api::load(context) else { return 1 };
+        let Some(api) = Api::load(context, count) else { return 1 };
         let context = Context::new(api, context);
         scripts::prepare();
         let is_loaded = context.attribute("lockage", 1)

@@ -125,7 +125,7 @@ pub(crate) fn is_near(word: &str, other: &str) -> bool {
     edits(word, other) <= (other.chars().count() / 3).max(2)
 }
 
-fn edits(word: &str, other: &str) -> usize {
+pub(crate) fn edits(word: &str, other: &str) -> usize {
     strsim::damerau_levenshtein(&other.to_lowercase(), &word.to_lowercase())
 }
 

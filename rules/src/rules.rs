@@ -11,7 +11,7 @@ use crate::condition::Said;
 use crate::file::{File, without_mark};
 use crate::index::Index;
 use crate::keys::Keys;
-use crate::mistake::{Mistakes, Report};
+use crate::mistake::{Mistakes, Report, edits};
 use crate::request::{Kind, Request, TIER};
 use crate::rule::{Match, Matched, Rule, Values};
 use crate::syntax::Format;
@@ -150,6 +150,24 @@ impl Rules {
     /// the tier.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.keys.names()
+    }
+
+    /// Returns a warning for each key that rules name and that is nearly a usual one, such as `adress`. It is no mistake,
+    /// since a program may give values of any keys; but a rule by a key that no request has never applies.
+    pub fn doubts(&self) -> impl Iterator<Item = String> {
+        const USUAL: [&str; 8] =
+            ["address", "method", "route", "user", "tenant", "tier", "domain", "header"];
+        let doubt = |key: &str| {
+            let (word, rest) = key.split_at(key.find('.').unwrap_or(key.len()));
+            let is_near = |usual: &&str| {
+                (1..=(usual.len() / 3).max(1)).contains(&edits(word, usual))
+                    && (*usual == "header") == rest.starts_with('.')
+            };
+            let meant = USUAL.into_iter().filter(|usual| !USUAL.contains(&word) && is_near(usual));
+            let meant = meant.min_by_key(|usual| edits(word, usual))?;
+            Some(format!("the key `{key}` of rules: did you mean `{meant}{rest}`?"))
+        };
+        self.keys().filter_map(doubt)
     }
 
     /// Returns the names of the costs that the program computes.

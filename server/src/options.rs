@@ -33,7 +33,7 @@ pub struct Options {
         hide_env_values = true
     )]
     pub(crate) store: String,
-    /// The prefix of all keys
+    /// The prefix of all keys; that of locks has -locks behind it
     #[arg(long, default_value = "lockage")]
     pub(crate) prefix: String,
     /// How long a call to the store may take; on Redis it is 500ms at most

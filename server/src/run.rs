@@ -42,9 +42,11 @@ pub async fn run(options: Options) -> Result<()> {
     if options.check {
         let path = options.rules.as_ref().expect("--check requires it");
         let rules = Rules::load(path).map_err(|error| anyhow!("mistakes in the rules\n{error}"))?;
-        #[allow(clippy::print_stdout, reason = "it is the output of the command")]
+        #[allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a command's output")]
         {
-            println!("{}: {} rules", path.display(), rules.len());
+            rules.doubts().for_each(|doubt| eprintln!("warning: {doubt}"));
+            let (name, count) = (path.display(), rules.len());
+            println!("{name}: {count} {}", if count == 1 { "rule" } else { "rules" });
         }
         return Ok(());
     }
@@ -190,6 +192,7 @@ fn limiter(
 
 fn live_rules(path: &Path, observer: Arc<Observers>) -> Result<Arc<LiveRules>> {
     let rules = LiveRules::open(path).map_err(|error| anyhow!("{error}"))?;
+    rules.current().doubts().for_each(|doubt| tracing::warn!("{doubt}"));
     Ok(Arc::new(rules.with_observer(observer)))
 }
 

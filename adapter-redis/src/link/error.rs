@@ -115,8 +115,10 @@ impl fmt::Display for LinkError {
 }
 
 impl Error for LinkError {
+    /// Returns the cause's own source, unless the cause's text ends with it, as that of the `redis` crate does.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.cause.source()
+        let said = self.cause.to_string();
+        self.cause.source().filter(|source| !said.ends_with(&source.to_string()))
     }
 }
 
@@ -150,10 +152,10 @@ mod tests {
     #[test]
     fn an_error_shows_whether_it_was_sent_and_the_cause_of_its_cause() {
         #[derive(Debug)]
-        struct Caused(fmt::Error);
+        struct Caused(fmt::Error, &'static str);
         impl fmt::Display for Caused {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("caused")
+                f.write_str(self.1)
             }
         }
         impl Error for Caused {
@@ -161,7 +163,12 @@ mod tests {
                 Some(&self.0)
             }
         }
-        let error = LinkError::not_sent(Caused(fmt::Error));
+        let repeated = LinkError::not_sent(Caused(
+            fmt::Error,
+            "error: an error occurred when formatting an argument",
+        ));
+        assert!(repeated.source().is_none(), "a report of the chain repeats nothing");
+        let error = LinkError::not_sent(Caused(fmt::Error, "caused"));
         assert!(error.source().is_some_and(|cause| cause.is::<fmt::Error>()));
         assert_eq!(format!("{error:?}"), r#"NotSent("caused")"#);
         let error = LinkError::unanswered("late");

@@ -217,7 +217,8 @@ impl Admin {
     }
 
     /// Stores a limit for all callers of a key; its usage stays. With `convert`, also where callers bring a limit of
-    /// their own, which are refused from then on.
+    /// their own, which are refused from then on. Returns whether the key had a record: without one, nothing shows
+    /// which limit its callers have.
     ///
     /// # Errors
     /// [`Refusal::GivenLimit`] for such a key without `convert`, [`Refusal::SecondKey`] for one that stores no limit.
@@ -226,20 +227,21 @@ impl Admin {
         key: &Key,
         limit: StoredLimit,
         convert: bool,
-    ) -> Result<(), AdminError> {
+    ) -> Result<bool, AdminError> {
         if !key.as_str().ends_with('}') {
             return Err(Refusal::SecondKey.into());
         }
         let entry = self.read(key).await?;
-        match limiter(&entry) {
+        let is_known = match limiter(&entry) {
             Ok(view) if view.stored.is_none() && !convert => return Err(Refusal::GivenLimit.into()),
-            Ok(_) | Err(Refusal::NoRecord) => {}
+            Ok(_) => true,
+            Err(Refusal::NoRecord) => false,
             Err(refusal) => return Err(refusal.into()),
-        }
+        };
         let now = entry.now;
         let limit = limit.with_calendar(|window| lockage::limiter::bounded_at(window, now));
         self.store.execute(key, &SetLimit::new(limit)).await?;
-        Ok(())
+        Ok(is_known)
     }
 
     /// Forgets a limiter with all that is stored, or opens a latch.

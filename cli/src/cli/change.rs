@@ -16,7 +16,7 @@ use crate::admin::Admin;
 /// The key of a change.
 #[derive(Debug, Args)]
 struct ChangeArgs {
-    /// The key, such as lock:{invoices}
+    /// The key, such as login:{user:42} or lock:{invoices}
     key: Key,
     /// Do not ask
     #[arg(long, short)]
@@ -145,8 +145,14 @@ impl SetArgs {
         if !self.change.confirm(&format!("store {} for {key}", self.limit))? {
             return Ok(refused());
         }
-        admin.set_limit(key, self.limit, self.convert).await?;
-        let words = format!("{key} has the stored limit {}", self.limit);
+        let is_known = admin.set_limit(key, self.limit, self.convert).await?;
+        let refused = match is_known {
+            true => "",
+            false => {
+                "; it had no record: callers that bring a limit of their own are refused there"
+            }
+        };
+        let words = format!("{key} has the stored limit {}{refused}", self.limit);
         self.change.done(as_json, &words, json!({ "stored": self.limit.to_string() }))
     }
 }

@@ -172,13 +172,15 @@ async fn a_block_needs_the_limit_of_a_key_without_a_record() {
 async fn a_stored_limit_is_set_and_its_usage_stays() {
     let (server, store) = filled().await;
     let url = server.url();
-    shown(&url, &["set", "api:{stored-log}", "sliding-log 30/h kept 3h", "--yes"]);
+    let set = shown(&url, &["set", "api:{stored-log}", "sliding-log 30/h kept 3h", "--yes"]);
+    assert!(!set.contains("refused"), "{set}");
     let record = json(&url, &["show", "api:{stored-log}"]);
     assert_eq!(
         (&record["stored"], &record["remaining"]),
         (&"sliding-log 30/h kept 3h".into(), &28.into())
     );
-    shown(&url, &["set", "api:{new}", "calendar-window 7/month per client", "--yes"]);
+    let set = shown(&url, &["set", "api:{new}", "calendar-window 7/month per client", "--yes"]);
+    assert!(set.contains("callers that bring a limit of their own are refused there"), "{set}");
     assert_eq!(json(&url, &["show", "api:{new}"])["stored"], "calendar-window 7/month per client");
 
     // Callers with a limit of their own would be refused from then on.

@@ -50,7 +50,7 @@ pub(crate) struct Ask {
     /// Costs that rules name; for a limit of its own, those of its parts, by their names. Other parts cost nothing.
     #[serde(default)]
     costs: BTreeMap<String, u64>,
-    /// The number of such requests: costs are multiplied by it.
+    /// The number of such requests: costs are multiplied by it. It is the cost of a limit of its own without parts.
     hits: Option<u64>,
     /// The id of a limit that is in no rule.
     id: Option<String>,

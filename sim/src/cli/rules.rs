@@ -63,6 +63,10 @@ pub(super) fn run(args: &RulesArgs) -> Result<()> {
     }
     let rules = load(&args.file)?;
     if args.check {
+        for doubt in rules.doubts() {
+            // A warning that cannot be shown is no reason to fail.
+            let _ = writeln!(io::stderr(), "warning: {}", printable(&doubt));
+        }
         let name = args.file.display();
         return write_out(
             format!("{name}: {}, no mistakes\n", counted(rules.len(), "rule")).as_bytes(),

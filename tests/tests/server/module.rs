@@ -107,7 +107,9 @@ async fn a_server_without_the_module_goes_on_from_its_records() {
     assert_eq!(bucket.try_acquire("bucket", 2).await.unwrap().remaining, 1);
     assert!(calls_of(&server, "evalsha") + calls_of(&server, "eval") >= 1, "it is a script's");
     let module = std::env::var("LOCKAGE_MODULE").expect("it is set");
-    redis::cmd("MODULE").arg(&["LOAD", &module]).exec(&mut connection).unwrap();
+    let load = |arguments: &[&str]| redis::cmd("MODULE").arg("LOAD").arg(arguments).to_owned();
+    assert!(load(&[&module, "extra"]).exec(&mut connection).is_err(), "it takes no arguments");
+    load(&[&module]).exec(&mut connection).unwrap();
     assert_eq!(bucket.try_acquire("bucket", 1).await.unwrap().remaining, 0);
     assert!(!bucket.try_acquire("bucket", 1).await.unwrap().is_allowed());
 }

@@ -57,6 +57,33 @@ fn requests_of_arguments_and_of_a_file_meet_their_limits() {
     assert_eq!(one["meets"][0]["id"], "user:7");
 }
 
+/// A key that is nearly a usual one is no mistake, and no silence either.
+#[test]
+fn nearly_usual_keys_are_warned_of() {
+    let (_folder, path) = file(
+        "rules.toml",
+        b"[[rules]]\nname = 'r'\nwhen = { adress = '192.0.2.0/24', metod = 'POST', rout = '/home' }\n\
+          id = 'r:{usr},{headers.x-plan},{role},{uid},{user},{header.x-plan}'\nlimit = 'fixed-window 1/s'\n",
+    );
+    let output = run(&["rules", &path, "--check"]);
+    assert_eq!(output.status.code(), Some(0));
+    let meant = ["adress", "metod", "rout", "usr", "headers.x-plan"].into_iter().zip([
+        "address",
+        "method",
+        "route",
+        "user",
+        "header.x-plan",
+    ]);
+    let expected: Vec<String> = meant
+        .map(|(key, meant)| format!("warning: the key `{key}` of rules: did you mean `{meant}`?"))
+        .collect();
+    let mut warnings: Vec<String> = text(&output.stderr).lines().map(str::to_owned).collect();
+    warnings.sort();
+    let mut expected = expected;
+    expected.sort();
+    assert_eq!(warnings, expected);
+}
+
 #[test]
 fn malformed_requests_and_other_files_are_refused() {
     let (_folder, path) = file("rules.toml", RULES.as_bytes());
