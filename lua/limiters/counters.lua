@@ -25,16 +25,12 @@ local function counter_give_back(part, units)
   end
 end
 
--- When the state is as a fresh one; where nothing is used, when no earlier time is held back any more.
-local function counter_fresh_at(part)
+-- Until when the record of a counter by itself is kept; where nothing is used, until no earlier time is held back any
+-- more.
+local function counter_kept_until(part)
   local state = part.state
-  if state[part.counted] > 0 or part.warmth then return part.fresh_at(unpack(state)) end
+  if state[part.counted] > 0 then return part.kept_until(unpack(state)) end
+  if part.warmth then return part.fresh_at(unpack(state)) end
   if part.previous and state[part.previous] > 0 then return part.fresh_at(unpack(state)) - part.window end
   return state[part.latest]
-end
-
--- Until when the record of a counter by itself is kept.
-local function counter_kept_until(part)
-  if part.state[part.counted] > 0 then return part.kept_until(unpack(part.state)) end
-  return counter_fresh_at(part)
 end

@@ -260,8 +260,7 @@ local function charge(cost)
   for i, part in ipairs(parts) do
     if not part.is_log then counter_add(part, cost_of(i, cost)) end
   end
-  local entry = cost_of_logs(cost)
-  if entry > 0 then add_entry(logs, entry) end   -- which is no log's where there is none
+  add_entry(logs, cost_of_logs(cost))   -- which is no log's where there is none
 end
 
 -- Adds each part's state to the reply.

@@ -2,7 +2,7 @@
 
 use lockage_core::ScriptId::{
     CalendarWindowAcquire, CompositeAcquire, FixedWindowAcquire, InFlightAcquire,
-    IntervalBucketAcquire, LeakyBucketAcquire, LimiterAdjust, SlidingLogAcquire,
+    IntervalBucketAcquire, LeakyBucketAcquire, LimiterAcquire, LimiterAdjust, SlidingLogAcquire,
     SlidingWindowAcquire, TokenBucketAcquire, WarmupBucketAcquire,
 };
 
@@ -46,7 +46,7 @@ fn calendar_windows() -> Cases {
 }
 
 /// Records and calls of each two kinds together.
-fn several() -> [Cases; 4] {
+fn several() -> [Cases; 5] {
     let records = [
         String::new(),
         "C1 F1 10 1000 S1 10 1000 5000 3 9 4 5000".to_owned(),
@@ -111,10 +111,24 @@ fn several() -> [Cases; 4] {
     let times = [4990, 5000, 5001, 5100, 5999, 6000, 7000, LATEST - 5, LATEST, LATEST + 1];
     [
         cases(&texts(&records), [at(&times, CompositeAcquire, &texts(&calls))]),
+        unused_parts(),
         wrong_states(),
         wrong_letters(),
         large_previous(),
     ]
+}
+
+/// Cases of a part that is asked for nothing, and kept for longer than the other one.
+fn unused_parts() -> Cases {
+    let calls = ["F1 10 100000", "S1 10 100000"].map(|own| format!("- C1 {own} T1 1 100 9 0 0 1"));
+    let records = ["", "C1 S1 10 100000 T1 1 100 9 1 0 4000 300 4000"];
+    // A queue that is asked for nothing delays no turn.
+    let queue = "- C1 F1 5 1000 Q1 1 100 9 100 +1+0";
+    let queued = "C1 F1 5 1000 Q1 1 100 9 5000 3 300 5000";
+    cases(
+        &[&records[..], &[queued]].concat(),
+        [at(&[5000], CompositeAcquire, &texts(&calls)), at(&[5000], LimiterAcquire, &[queue])],
+    )
 }
 
 /// Cases of states with an invalid number, or one that is too large.

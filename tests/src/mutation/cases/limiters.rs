@@ -150,16 +150,16 @@ fn calendar_windows() -> Cases {
     ];
     let acquired = acquired.each_ref().map(String::as_str);
     let times = [0, 999, 1500, 2000, 3000];
-    let set = format!("k o:1000 {LIMIT}");
+    let set = ["k", "f"].map(|mode| format!("{mode} o:1000 {LIMIT}"));
     let reserved = times.map(|now| format!("/ {now} @b:4000 {LIMIT} 1"));
-    let open = "R1 0 1000 9000 3 89 10 4 1 7 1 2000 1000 2000 0";
+    let open = "R1 0 1000 9000 3 25 10 4 1 7 1 2000 1000 2000 0";
     let settled = [1500, 2000, 3000].map(|now| format!("{open} / {now} 9000 1 {LIMIT}"));
     cases(
         &records,
         [
             at(&times, CalendarWindowAcquire, &acquired),
             at(&times, LimiterAcquire, &acquired),
-            at(&times, LimiterSet, &[&set]),
+            at(&times, LimiterSet, &set.each_ref().map(String::as_str)),
             reserved.map(|words| (LimiterReserve, words)).into(),
             settled.map(|words| (LimiterSettle, words)).into(),
         ],

@@ -243,7 +243,7 @@ fn small_chunks() -> Cases {
 /// Settles an estimate of 9 made at a time.
 fn settle(limit: &str, at: usize, now: usize, actual: usize) -> String {
     let config = limit.trim_start_matches("L1 ");
-    format!("R1 0 {at} 9000 9 76 {config} 0 0 {at} 0 1000 / {now} 9000 {actual} {limit}")
+    format!("R1 0 {at} 9000 9 12 {config} 0 0 {at} 0 1000 / {now} 9000 {actual} {limit}")
 }
 
 /// Chunks of these numbers of entries of 1 each, one each microsecond, and `newest` newest ones behind them.
