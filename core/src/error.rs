@@ -240,7 +240,10 @@ impl fmt::Display for CostError {
                 write!(f, "a cost of zero for a sliding log: each request costs it at least 1")
             }
             CostError::UnknownName { name } => {
-                write!(f, "no part of the limit is called {name:?}: use the names in its text, or one cost where it has none")
+                write!(
+                    f,
+                    "no part of the limit is called {name:?}: use the names in its text, or one cost where it has none"
+                )
             }
             CostError::SameName { name } => {
                 write!(f, "two costs for the part {name:?}: give one for each part")

@@ -239,7 +239,8 @@ fn throttle(arguments: &[&[u8]]) -> Result<Asked, String> {
 }
 
 fn whole(text: &[u8], name: &str) -> Result<u64, String> {
-    number(text).ok_or_else(|| format!("{name} is no whole number from 0 on: {}", text.escape_ascii()))
+    number(text)
+        .ok_or_else(|| format!("{name} is no whole number from 0 on: {}", text.escape_ascii()))
 }
 
 fn reply(decision: &Decision) -> String {
