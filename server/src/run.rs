@@ -13,7 +13,7 @@ use lockage::runtime::Tokio;
 use lockage::{AnyStore, Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
-use lockage_rules::{LiveRules, RuleLimiter, Rules};
+use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter, Rules};
 use lockage_telemetry::{BUCKETS, Metrics, Tracing};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
@@ -192,7 +192,13 @@ fn limiter(
 
 fn live_rules(path: &Path, observer: Arc<Observers>) -> Result<Arc<LiveRules>> {
     let rules = LiveRules::open(path).map_err(|error| anyhow!("{error}"))?;
-    rules.current().doubts().for_each(|doubt| tracing::warn!("{doubt}"));
+    let warn = |rules: &Rules| rules.doubts().for_each(|doubt| tracing::warn!("{doubt}"));
+    warn(&rules.current());
+    let rules = rules.on_reload(move |event| {
+        if let ReloadEvent::Replaced(rules) = event {
+            warn(rules);
+        }
+    });
     Ok(Arc::new(rules.with_observer(observer)))
 }
 

@@ -91,6 +91,14 @@ async fn bad_requests_are_refused_with_the_mistake() {
         assert_eq!((status.as_u16(), &problem["kind"]), (400, &json!("refused")), "{body}");
         assert!(problem["detail"].as_str().expect("it has one").contains(mistake), "{problem}");
     }
+    // The description that a 404 names is on either port, with the paths of both.
+    for port in ["HTTP", "admin"] {
+        let (status, described) = server.get(port, "/openapi.json").await;
+        assert_eq!(status.as_u16(), 200, "{port}");
+        for path in ["/v1/decide", "/v1/block", "/v1/rules", "/v1/rules/reload"] {
+            assert!(described.contains(&format!("\"{path}\": {{")), "{port}: {path}");
+        }
+    }
     // Which costs there are is up to the rules, so names in none are reported.
     let misspelt =
         json!({"values": {"domain": "shop", "user": "9"}, "costs": {"tokens": 5, "wieght": 4}});

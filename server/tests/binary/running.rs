@@ -162,6 +162,30 @@ async fn the_dashboard_has_the_servers_metrics() {
     );
 }
 
+/// A key that is nearly a usual one is warned of by `--check`, at the start, and when a file replaces the rules.
+#[tokio::test]
+async fn nearly_usual_keys_are_warned_of() {
+    let misspelt = |key: &str| RULES.replace("id = \"all\"", &format!("id = \"all:{{{key}}}\""));
+    let server = Running::start(&misspelt("adress"), &["--poll", "1h"]);
+    let checked = Command::new(env!("CARGO_BIN_EXE_lockage-server"))
+        .args(["--check", "--rules"])
+        .arg(server.rules())
+        .output()
+        .expect("it runs");
+    let warning =
+        |key: &str, meant: &str| format!("the key `{key}` of rules: did you mean `{meant}`?");
+    let warned = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(checked.status.success() && warned.contains(&warning("adress", "address")), "{warned}");
+    std::fs::write(server.rules(), misspelt("usr")).expect("rules");
+    let (status, ..) = server.post_with("admin", "/v1/rules/reload", &[], json!({})).await;
+    assert!(status.is_success());
+    server.signal("-INT");
+    let (_, log) = server.wait();
+    for warning in [warning("adress", "address"), warning("usr", "user")] {
+        assert!(log.contains(&warning), "{log}");
+    }
+}
+
 #[tokio::test]
 async fn a_signal_reads_the_rules_at_once() {
     let server = Running::start(RULES, &["--poll", "1h"]);

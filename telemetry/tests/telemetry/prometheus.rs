@@ -171,11 +171,11 @@ async fn the_board_and_the_exporter_have_the_same_metrics() {
         serde_json::from_str(&std::fs::read_to_string(board).unwrap()).unwrap();
     let panels = board["panels"].as_array().unwrap();
     let targets = panels.iter().filter_map(|panel| panel["targets"].as_array()).flatten();
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     let mut asked = BTreeSet::new();
     for target in targets {
         let [query, legend] =
             ["expr", "legendFormat"].map(|name| target[name].as_str().unwrap().to_owned());
-        let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
         let words = query.split(|letter| !is_word(letter));
         let names: Vec<&str> = words.filter(|word| word.starts_with("lockage_")).collect();
         let between = |text: &str, open: &str, close| {
@@ -202,6 +202,13 @@ async fn the_board_and_the_exporter_have_the_same_metrics() {
     }
     let asked: BTreeSet<&str> = asked.iter().map(|name| &**name).collect();
     let given = page.names();
+    let alerts = include_str!("../../../docs/observability.md");
+    let alerts = alerts.lines().filter(|line| line.starts_with('|'));
+    let words = alerts.flat_map(|line| line.split(|letter| !is_word(letter)));
+    for name in words.filter(|word| word.starts_with("lockage_")) {
+        let is_it = |given: &&str| *given == name || given.strip_suffix("_count") == Some(name);
+        assert!(given.iter().any(is_it), "an alert on {name}");
+    }
     assert!(asked.is_subset(&given), "{:?}", asked.difference(&given));
     let plain = |name: &&str| {
         let name = ["_bucket", "_sum", "_count"]
