@@ -10,6 +10,7 @@ use axum::{Json, Router};
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use lockage::limiter::FixedWindow;
+use lockage::observer::ErrorKind;
 use lockage::{Key, Limit, Store};
 use lockage_core::Peek;
 use lockage_rules::{LiveRules, Reload};
@@ -17,6 +18,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::json;
 use tokio::sync::watch;
 
+use crate::api::{Problem, problem};
 use crate::gate::Storage;
 
 #[derive(Clone)]
@@ -67,10 +69,10 @@ async fn metrics(State(admin): State<Admin>) -> Response {
 /// Returns the names of the rules in force, and the mistakes of a file that is not.
 #[utoipa::path(get, path = "/v1/rules", tag = "admin", responses(
     (status = 200, description = "`rules`, how often they were `replaced` or a file `failed`, and its `error`", body = Object),
-    (status = 404, description = "There is no --rules"),
+    (status = 404, description = "There is no --rules", body = Problem),
 ))]
 pub(crate) async fn rules(State(admin): State<Admin>) -> Response {
-    let Some(rules) = &admin.rules else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(rules) = &admin.rules else { return no_rules() };
     let (status, current) = (rules.status(), rules.current());
     let names: Vec<&str> = current.names().collect();
     Json(json!({
@@ -82,14 +84,19 @@ pub(crate) async fn rules(State(admin): State<Admin>) -> Response {
     .into_response()
 }
 
+fn no_rules() -> Response {
+    let detail = "the server has no rules: it was started without --rules".to_owned();
+    problem(StatusCode::NOT_FOUND, ErrorKind::Refused, detail)
+}
+
 /// Reads the rules now.
 #[utoipa::path(post, path = "/v1/rules/reload", tag = "admin", responses(
     (status = 200, description = "`replaced` or `unchanged`", body = String),
-    (status = 404, description = "There is no --rules"),
+    (status = 404, description = "There is no --rules", body = Problem),
     (status = 422, description = "The mistakes, one a line; the old rules are in force", body = String),
 ))]
 pub(crate) async fn reload(State(admin): State<Admin>) -> Response {
-    let Some(rules) = admin.rules.clone() else { return StatusCode::NOT_FOUND.into_response() };
+    let Some(rules) = admin.rules.clone() else { return no_rules() };
     let read =
         tokio::task::spawn_blocking(move || rules.reload().map_err(|error| error.to_string()));
     match read.await {

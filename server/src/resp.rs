@@ -230,7 +230,7 @@ fn throttle(arguments: &[&[u8]]) -> Result<Asked, String> {
     let burst = whole(burst, "max_burst")?.saturating_add(1);
     let (count, period) = (whole(count, "the count")?, whole(period, "the period")?);
     let bucket = TokenBucket::new(count, Duration::from_secs(period), burst);
-    let bucket = bucket.map_err(|error| error.to_string())?;
+    let bucket = bucket.map_err(|error| format!("max_burst, the count and the period: {error}"))?;
     let (limit, id) = (RuleLimit::Given(bucket.into()), Some(id.to_owned()));
     Ok(Asked {
         requests: Vec::new(),

@@ -13,7 +13,7 @@ use lockage::runtime::Tokio;
 use lockage::{AnyStore, Fallback, Limiter, RetryStore};
 use lockage_memory::MemoryStore;
 use lockage_redis_rs::RedisStore;
-use lockage_rules::{LiveRules, ReloadEvent, RuleLimiter, Rules};
+use lockage_rules::{LiveRules, Reload, ReloadEvent, RuleLimiter, Rules};
 use lockage_telemetry::{BUCKETS, Metrics, Tracing};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tokio::net::TcpListener;
@@ -208,8 +208,11 @@ fn follow(rules: Arc<LiveRules>, poll: Duration) -> Result<()> {
     let on_signal = Arc::clone(&rules);
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            // The observer has the error.
-            let _ = on_signal.reload();
+            match on_signal.reload() {
+                Ok(Reload::Replaced) => tracing::info!("SIGHUP: the rules were replaced"),
+                Ok(Reload::Unchanged) => tracing::info!("SIGHUP: the rules are unchanged"),
+                Err(error) => tracing::warn!("SIGHUP: the rules stay: {error}"),
+            }
         }
     });
     tokio::spawn(async move { rules.watch(Tokio, poll).await });

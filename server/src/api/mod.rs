@@ -46,7 +46,7 @@ impl IntoResponse for Failure {
     }
 }
 
-fn problem(status: StatusCode, kind: ErrorKind, detail: String) -> Response {
+pub(crate) fn problem(status: StatusCode, kind: ErrorKind, detail: String) -> Response {
     let problem = Problem { kind: kind.as_str(), status: status.as_u16(), detail };
     (status, [(CONTENT_TYPE, "application/problem+json")], Json(problem)).into_response()
 }

@@ -194,6 +194,12 @@ async fn a_signal_reads_the_rules_at_once() {
     server.signal("-HUP");
     let limit = async || server.post("/v1/peek", ask.clone()).await.1["limits"][0]["limit"].clone();
     until("the rules of a signal", async || limit().await == 9).await;
+    std::fs::write(server.rules(), "[[rules]]\nlimit = 7").expect("rules");
+    for answers in 1..=2 {
+        server.signal("-HUP");
+        let answered = async || server.log().matches("SIGHUP: the rules stay: ").count() == answers;
+        until("the answer in the log", answered).await;
+    }
 }
 
 async fn until(what: &str, holds: impl AsyncFn() -> bool) {
