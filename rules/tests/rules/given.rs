@@ -2,10 +2,10 @@
 
 use lockage_rules::{Format, GivenLimit, Rules};
 
-const BOOK: &str = include_str!("../files/rules.toml");
-const SAAS: &str = include_str!("../files/saas.toml");
-const LLM: &str = include_str!("../files/llm.yaml");
-const FIRST: &str = include_str!("../files/first.json");
+const BOOK: &str = include_str!("../../files/rules.toml");
+const SAAS: &str = include_str!("../../files/saas.toml");
+const LLM: &str = include_str!("../../files/llm.yaml");
+const FIRST: &str = include_str!("../../files/first.json");
 
 fn list(text: &str, format: Format) -> Vec<GivenLimit> {
     GivenLimit::list(text, format).unwrap_or_else(|mistakes| panic!("{mistakes}\n{text}"))

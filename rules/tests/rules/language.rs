@@ -2,9 +2,9 @@
 
 use lockage_rules::{Costs, Format, Matched, Priority, Request, RuleFallback, RuleLimit, Rules};
 
-const SAAS: &str = include_str!("../files/saas.toml");
-const LLM: &str = include_str!("../files/llm.yaml");
-const FIRST: &str = include_str!("../files/first.json");
+const SAAS: &str = include_str!("../../files/saas.toml");
+const LLM: &str = include_str!("../../files/llm.yaml");
+const FIRST: &str = include_str!("../../files/first.json");
 
 fn toml(text: &str) -> Rules {
     Rules::parse(text, Format::Toml).unwrap_or_else(|mistakes| panic!("{mistakes}"))

@@ -1,6 +1,6 @@
 //! The time of matching: prints figures, and asserts none.
 //!
-//! `cargo test --release -p lockage-rules --test speed -- --ignored --nocapture`
+//! `cargo test --release -p lockage-rules --test rules -- --ignored --nocapture speed::`
 
 use std::hint::black_box;
 use std::time::Instant;
