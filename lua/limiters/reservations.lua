@@ -191,9 +191,9 @@ local function shortest_lease()
   return shortest
 end
 
--- Keeps the places of the reservation for another lease; whether any state has changed.
+-- Keeps the places of the record's own reservation for another lease; whether any state has changed.
 local function keep_places()
-  if not reservation.is_own or reservation.generation ~= (generation or 0) then return end
+  if reservation.generation ~= (generation or 0) then return end
   local changed = false
   for i, part in ipairs(parts) do
     local at, state = reservation.windows + i, part.state
@@ -213,7 +213,7 @@ end
 -- of the part where that is most; nothing where nothing has changed.
 local function close_reservation(less)
   if not reservation.is_own or reservation.generation ~= (generation or 0) then return end
-  local most, entry, cut, changed = 0, nil, 0, false
+  local most, changed, entry, cut = 0, false
   for i, part in ipairs(parts) do
     local window = reservation.numbers[reservation.windows + i]
     local field = not part.is_log and counted(part, window)
@@ -221,16 +221,14 @@ local function close_reservation(less)
       entry, cut = window, less[i]   -- the same for all logs
     elseif field then
       local level, given = part.state[field], less[i] * part.unit
-      if part.is_bucket and reserved(i) == 0 then
-        given = 0
-      elseif part.is_bucket then
+      if not part.is_bucket or reserved(i) == 0 then
+        given = math.min(given, level)
+      else
         fold(part)
         local left, is_counted
         part.steps, left, is_counted = settle_step(part.steps, reservation.number, given)
         given, changed = given - left, changed or is_counted
         part.low, part.total = level, part.total - given   -- it is lowered when it is written
-      else
-        given = math.min(given, level)
       end
       part.state[field] = level - given
       most = max(most, ceil(given / part.unit))

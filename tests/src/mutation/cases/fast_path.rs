@@ -59,6 +59,7 @@ fn several() -> [Cases; 5] {
         "C1 F1 10 1000 T1 1 100 8 5000 3 300 5000".to_owned(),
         "F1 10 1000 5000 3".to_owned(),
         "C1 F1 10 1000 U1 1 100 9 500 4000 3 0 4990 4400".to_owned(),
+        "C1 F1 10 1000 F1 9 1000 T1 1 100 9 5000 3 5000 3 300 5000".to_owned(),
         "C1 F1 10 1000 S1 10 1000 5000 0 1 0 5000".to_owned(),
         "C1 F1 10 1000 S1 10 1000 5000 9 0 0 5000".to_owned(),
         format!("C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 5 6 {LATEST} {LATEST} 3"),
@@ -103,6 +104,7 @@ fn several() -> [Cases; 5] {
     }
     // The bucket is asked for nothing, and is kept until it is cold.
     calls.push("- C1 F1 10 1000 U1 1 100 9 500 0 1 0".to_owned());
+    calls.push("- C1 F1 10 1000 F1 9 1000 T1 1 100 9 1".to_owned());
     calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} 1"));
     calls.push(format!("- C1 S1 {MOST} {SPAN} F1 {MOST} {SPAN} {MOST}"));
     calls.push(format!("- C1 S1 12 {SPAN} F1 99 {SPAN} 2 1"));

@@ -360,13 +360,14 @@ fn remembered_in_binary() -> Cases {
         of(&format!("2{}{}", one(&first, "1"), one(&mark, "3"))),
         of(&format!("2{}{}", one(&first, "1"), one(&other, "3"))),
         of(&format!("1{}", one(&first, "1"))),
+        format!("F1 50 1000 1000 9|q 0 1{}", one(&first, "1")),
         "F1#50 1000 1000 9|q 13500 &1 &2 &3 &4 &5 &6 &7".to_owned(),
         "F1#50 1000 1000 9|q 13500 0".to_owned(),
     ];
     for place in 0..3 {
-        for wrong in ["-1", "0.5", "nan", "9007199254740992", "9007199254740991"] {
+        for odd in ["-1", "0", "0.5", "nan", "9007199254740992", "9007199254740991"] {
             let mut told = ["1000", "1000", "1"];
-            told[place] = wrong;
+            told[place] = odd;
             records.push(format!("F1#50 1000 1000 9|q 13500 1|{mark} 9000 2 {}", told.join(" ")));
         }
     }

@@ -82,7 +82,7 @@ fn of_holders() -> Cases {
                 calls.push((script, format!("{now} 700 {} {token} 701", id(1))));
             }
         }
-        for token in [880, 890, 900, 901, 2900] {
+        for token in [880, 890, 900, 901, 2900, 8901] {
             calls.push((LockForceRelease, format!("{now} 700 {token}")));
         }
         calls.push((LockInspect, now.to_string()));
@@ -132,7 +132,8 @@ fn of_labels() -> Cases {
     let labels = ["", " ", " web-1/77", " abcdef", " abcdefg", " two words", "  spaces"];
     // A label without a holder.
     let free = head(0, "0 900 6000 0 0 0 web-1/77") + &places(1, 1);
-    let others = [String::new(), held(&format!(" {long}")), free];
+    let of_digits = format!("K2 {DIGITS} 3000 900 6000 0 0 0|{}", holds(1));
+    let others = [String::new(), held(&format!(" {long}")), free, of_digits];
     let records = labels.map(held).into_iter().chain(others);
     let mut calls =
         vec![(LockInspect, "1000".to_owned()), (LockWithdraw, format!("1000 {}", id(1)))];
@@ -262,7 +263,7 @@ fn of_ends() -> Cases {
         let all = (30..30 + count).map(|end| format!("|r{} {} 880 0", id(end), 1000 * end));
         head(0, "0 900 6000 0 0 0") + &all.collect::<String>()
     };
-    let records = records.into_iter().chain([labelled, ended(4), ended(5)]);
+    let records = records.into_iter().chain([labelled, ended(3), ended(4), ended(5)]);
     Cases { records: records.collect(), calls: of_any_record() }
 }
 

@@ -62,7 +62,7 @@ fn latches() -> Cases {
                 calls.push((LatchCountDown, format!("{now} {operation} {count} 9000")));
                 calls.push((LatchSet, format!("{now} {operation} {count} 9000 1000")));
             }
-            for not_after in [3999, 4000, 4500, 4501, 5000, 6000] {
+            for not_after in [3999, 4000, 4100, 4500, 4501, 5000, 6000] {
                 calls.push((LatchCountDown, format!("{now} {operation} 1 {not_after}")));
                 calls.push((LatchSet, format!("{now} {operation} 1 {not_after} 1000")));
             }

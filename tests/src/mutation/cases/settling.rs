@@ -190,6 +190,9 @@ pub(super) fn all() -> Vec<Cases> {
         long_log(),
         damaged_chunk(),
         clock_off(),
+        by_part(),
+        places_by_part(),
+        of_other_generations(),
     ]
 }
 
@@ -266,8 +269,8 @@ impl Reserved<'_> {
         calls.push((settle, format!("{ends_now} / 1600 1600 1 {limit}")));
         let long_id = "123456789abcdef0123456789abcdef0";
         calls.push((LimiterReserve, format!(" / 1600 {long_id}:500 {limit} 1")));
-        for wrong in ["@b:0", "@b:1125899906842625", "b:5", "@b", "-"] {
-            calls.push((reserve, format!(" / 1600 {wrong} {limit} 1")));
+        for hold in ["@b:0", "@b:1", "@b:1125899906842625", "b:5", "@b", "-"] {
+            calls.push((reserve, format!(" / 1600 {hold} {limit} 1")));
         }
         for cost in ["0", "1.5", "x", "1 1", "", "=", "=x", "=5 1", "5=", "=-5"] {
             calls.push((reserve, format!(" / 1600 @b:500 {limit} {cost}")));
@@ -294,6 +297,61 @@ fn damaged_chunk() -> Cases {
         calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} =5600")));
     }
     Cases { records: records.into(), calls: calls.into_iter().collect() }
+}
+
+/// Cases of reservations with a cost for each part, also under another limit, and with too few or too many.
+fn by_part() -> Cases {
+    let limit = "C1 F1 10 1000 T1 1 100 10";
+    let config = "646 10 1000 1 100 10";
+    let told = "1000 0 0 1000";
+    let mut all = Vec::new();
+    for costs in ["3 1", "3 0", "0 3"] {
+        all.push(format!("R1 2 1000 5000 2 {costs} {config} 7 1 1000 0 {told}"));
+        all.push(format!("R1 3 1000 5000 2 {costs} {config} 3 1 0 {told}"));
+    }
+    all.push(format!("R1 2 1000 5000 3 3 1 1 {config} 7 1 1000 0 {told}"));
+    for costs in ["0", "1 3", "8 3 1 1 1 1 1 1 1", "9 3 1 1 1 1 1 1 1 1"] {
+        all.push(format!("R1 2 1000 5000 {costs} 6 33 1000 7 1 1000 1000 0"));
+    }
+    let mut calls = Vec::new();
+    for (held, now) in all.iter().flat_map(|held| [1600, 4999].map(|now| (held, now))) {
+        for cost in ["+3+1", "+3+0", "+0+3", "+4+4", "+3", "3"] {
+            calls.push((LimiterSettle, format!("{held} / {now} 5000 {cost} {limit}")));
+            calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} {cost}")));
+        }
+    }
+    let record = "C1 F1 10 1000 T1 1 100 10 1000 8 900 1500|r 900 7 2 900 2 1 1 300 2 1 600";
+    cases(&[record, ""], [calls])
+}
+
+/// Cases of places that are kept for longer beside a rate, with none of them, one, and several.
+fn places_by_part() -> Cases {
+    let limit = "C1 N1 20 4000 T1 1 100 10";
+    let mut calls = Vec::new();
+    for costs in ["0 3", "1 3", "3 0"] {
+        let held = format!("R1 2 1000 5000 2 {costs} 654 20 4000 1 100 10 7 1 0 0 0 0 1000 0 1000");
+        for (now, till) in [(1500, 5400), (4500, 5400), (4500, 8400)] {
+            calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} ={till}")));
+        }
+    }
+    let records = ["3 6 1500", "0 3 1500", "1 0 4500"].map(|state| {
+        format!("C1 N1 20 4000 T1 1 100 10 {state} 900 1500|r 900 7 2 900 2 1 1 300 2 1 600")
+    });
+    Cases { records: records.into(), calls }
+}
+
+/// Cases of reservations that are not of the record's generation, or where it has none.
+fn of_other_generations() -> Cases {
+    let limit = "N1 20 4000";
+    let mut calls = Vec::new();
+    for generation in [0, 1, 6, 7] {
+        let held = format!("R1 0 1000 5000 3 14 20 4000 {generation} 1 0 0 0 1000");
+        for now in [1500, 4500] {
+            calls.push((LimiterReserve, format!("{held} / {now} @b:4000 {limit} =5400")));
+            calls.push((LimiterSettle, format!("{held} / {now} 5000 1 {limit}")));
+        }
+    }
+    cases(&["N1 20 4000 0 3 1500|r 7 3", "N1 20 4000 0 3 1500"], [calls])
 }
 
 /// Cases of renewals at times for which the call has no calendar window.

@@ -14,17 +14,18 @@ const LATEST: u64 = TOO_MUCH - SPAN - 1;
 const LATEST_END: u64 = MOST - LONGEST;
 
 /// A state of each kind of counter in which something is used, after its configuration.
-const USED: [(&str, &str, &str); 6] = [
+const USED: [(&str, &str, &str); 7] = [
     ("F1", "10 1000", "5000 3"),
     ("S1", "10 1000", "4 3 5000"),
     ("T1", "1 100 9", "300 5000"),
     ("I1", "2 1000 9", "3 5000"),
     ("Q1", "1 100 9", "300 5000"),
     ("Y1", "9 1 1", "4000 6000 3"),
+    ("U1", "1 100 9 500", "300 4990 4400"),
 ];
 
-/// Empty states, or of a sliding window only the admissions of the window before.
-const UNUSED: [(&str, &str, &str); 9] = [
+/// Empty states, of a sliding window with the admissions of the window before, or of a bucket that is warm.
+const UNUSED: [(&str, &str, &str); 12] = [
     ("F1", "10 1000", "5000 0"),
     ("S1", "10 1000", "0 0 5000"),
     ("S1", "10 1000", "1 0 5000"),
@@ -34,6 +35,9 @@ const UNUSED: [(&str, &str, &str); 9] = [
     ("I1", "2 1000 9", "0 5000"),
     ("Q1", "1 100 9", "0 5000"),
     ("Y1", "9 1 1", "4000 6000 0"),
+    ("U1", "1 100 9 500", "0 4990 0"),
+    ("U1", "1 100 9 500", "0 5000 1"),
+    ("U1", "1 100 9 500", "0 4990 4400"),
 ];
 
 pub(super) fn all() -> Vec<Cases> {
@@ -174,6 +178,7 @@ fn defaults() -> Cases {
         ("I1", "2 1000 9"),
         ("Q1", "1 100 9 300"),
         ("Y1", "9 1 1 1000 2000 6000 9000"),
+        ("U1", "1 100 9 500"),
         ("F1", "0 1000"),
         ("T1", "1 0 9"),
         ("I1", "2 1000 0"),
