@@ -43,8 +43,8 @@ fn only_the_first_settlement_by_part_changes_the_record() {
 fn a_settlement_that_ends_the_step_of_another_part_is_killed() {
     killed(
         ScriptId::LimiterSettle,
-        "if part.is_bucket and reserved(i) == 0 then",
-        "if false then",
+        "if not part.is_bucket or reserved(i) == 0 then",
+        "if not part.is_bucket then",
         |key, estimates| settled_is_as_if_charged(key, estimates),
         // Of eight parts, hardly one is left with nothing reserved.
         by_part_estimates(STEPS, &TOGETHER[..5]),
