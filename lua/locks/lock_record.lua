@@ -180,9 +180,17 @@ local function remember(hold)
   ended = ended .. '|' .. hold
 end
 
--- Ends all holds that there are, live or not, each with this letter and what stands behind its id.
+-- Ends all holds that there are, live or not, each with this letter and what stands behind its id. To remember
+-- each of many would forget them one by one, which takes longer.
 local function end_all(letter, how)
-  for hold in string.gmatch(held, '%x+ %d+') do remember(letter .. hold .. how) end
+  local all = {}
+  for hold in string.gmatch(held, '%x+ %d+') do all[#all + 1] = hold end
+  local forgets = #all - 4   -- all but the last four
+  for at = 1, forgets do
+    local till = tonumber(sub(all[at], 34))
+    if till > forgotten then forgotten = till end
+  end
+  for at = max(1, forgets + 1), #all do remember(letter .. all[at] .. how) end
   held = ''
 end
 
