@@ -64,9 +64,19 @@ impl Running {
     /// Starts one with these rules and arguments, on free ports.
     fn start(rules: &str, arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join("rules.toml"), rules).expect("rules");
+        let file = folder.path().join("rules.toml");
+        std::fs::write(&file, rules).expect("rules");
+        let file = file.to_str().expect("it is text");
+        Self::launch(&[&["--rules", file], arguments].concat(), folder)
+    }
+
+    /// Starts one with these arguments alone.
+    fn without_rules(arguments: &[&str]) -> Self {
+        Self::launch(arguments, tempfile::tempdir().expect("a folder"))
+    }
+
+    fn launch(arguments: &[&str], folder: TempDir) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_lockage-server"));
-        command.arg("--rules").arg(folder.path().join("rules.toml"));
         for port in ["--grpc", "--http", "--resp", "--admin"] {
             command.args([port, "127.0.0.1:0"]);
         }

@@ -66,8 +66,8 @@ async fn bad_commands_are_refused_and_the_connection_stays() {
         (&["u", "15", "30", "60", "1", "1"], "wrong number of arguments"),
         (&["u", "-1", "30", "60"], "max_burst"),
         (&["u", "15", "x", "60"], "count"),
-        (&["u", "15", "0", "60"], "the count and the period: "),
-        (&["u", "15", "30", "0"], "zero"),
+        (&["u", "15", "0", "60"], "the count and the period: the amount is zero"),
+        (&["u", "15", "30", "0"], "the period is zero"),
         (&["", "15", "30", "60"], "empty"),
     ] {
         let error = throttle(&mut connection, words).expect_err("it is refused");

@@ -187,6 +187,15 @@ async fn nearly_usual_keys_are_warned_of() {
 }
 
 #[tokio::test]
+async fn a_server_without_rules_says_so() {
+    let server = Running::without_rules(&[]);
+    let (status, problem) = server.get("admin", "/v1/rules").await;
+    assert!(status.as_u16() == 404 && problem.contains("without --rules"), "{problem}");
+    let (status, _, problem) = server.post_with("admin", "/v1/rules/reload", &[], json!({})).await;
+    assert_eq!((status.as_u16(), &problem["kind"]), (404, &json!("refused")), "{problem}");
+}
+
+#[tokio::test]
 async fn a_signal_reads_the_rules_at_once() {
     let server = Running::start(RULES, &["--poll", "1h"]);
     let ask = json!({"values": {"domain": "shop", "user": "1"}});
